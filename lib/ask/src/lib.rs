@@ -1,0 +1,1 @@
+//! Turns options and script directives into a job's request.

@@ -1,0 +1,1 @@
+//! The commands of users and admins.

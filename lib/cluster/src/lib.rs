@@ -1,0 +1,1 @@
+//! The state of everything and the one function that changes it.

@@ -1,0 +1,1 @@
+//! The household of gqd: its event loop and what it hands to whom.

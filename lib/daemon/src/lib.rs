@@ -1,0 +1,1 @@
+//! Signals, clock, log and readiness of a daemon.

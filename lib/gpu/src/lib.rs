@@ -1,0 +1,1 @@
+//! Finds cards through NVML or as declared, and tells their health.

@@ -1,0 +1,1 @@
+//! Processes, users, stdio and limits of the machine.

@@ -1,0 +1,1 @@
+//! Unix sockets: frames, peer credentials, bounds.

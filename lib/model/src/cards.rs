@@ -1,0 +1,124 @@
+//! Cards: whole GPUs and the slices (MIG instances) cut from them, as a node reports them and as a run holds them.
+
+use crate::MiB;
+use alloc::{string::String, vec::Vec};
+use serde::{Deserialize, Serialize};
+
+/// Whether a card can be handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CardHealth {
+    /// It answers.
+    #[default]
+    Good,
+    /// It does not answer as it should; the words say how.
+    Failed(String),
+}
+
+/// A slice of a card: one MIG instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The profile's name, such as `1g.10gb`.
+    pub profile: String,
+    /// Its MIG UUID (`MIG-…`); none for a declared slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Its memory.
+    pub memory: MiB,
+    /// The GPU-instance id on its card; none for a declared slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_instance: Option<u32>,
+    /// The compute-instance id within its GPU instance; none for a declared slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_instance: Option<u32>,
+}
+
+/// A card of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// Its index on the node, as NVML counts; declared cards are counted after the found ones, from 0.
+    pub index: u32,
+    /// Its UUID (`GPU-…`); none for a declared card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// The model as the driver or the conf names it, such as `NVIDIA A100-SXM4-80GB`.
+    pub model: String,
+    /// Its memory.
+    pub memory: MiB,
+    /// Device minor number of `/dev/nvidia<minor>`; none for a declared card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minor: Option<u32>,
+    /// Indices of the cards it reaches by NVLink, each with the number of links.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nvlink: Vec<(u32, u32)>,
+    /// Whether it is in MIG mode; then it is never handed out whole.
+    #[serde(default)]
+    pub mig: bool,
+    /// Its slices, when it is in MIG mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
+    /// Whether it can be handed out.
+    #[serde(default)]
+    pub health: CardHealth,
+}
+
+impl Card {
+    /// Whether `wanted` names this card's model: equal without regard to case, or one of the parts of the model's name
+    /// between blanks, `-` and `_` (so `a100` fits `NVIDIA A100-SXM4-80GB`), or several such parts in a row.
+    pub fn is_model(&self, wanted: &str) -> bool {
+        let same = |a: char, b: char| a.eq_ignore_ascii_case(&b) || (is_joint(a) && is_joint(b));
+        let (model, wanted): (Vec<char>, Vec<char>) =
+            (self.model.chars().collect(), wanted.chars().collect());
+        !wanted.is_empty()
+            && model.windows(wanted.len()).enumerate().any(|(at, window)| {
+                let starts = at == 0 || model.get(at - 1).is_some_and(|c| is_joint(*c));
+                let ends = model.get(at + wanted.len()).is_none_or(|c| is_joint(*c));
+                starts && ends && window.iter().zip(&wanted).all(|(a, b)| same(*a, *b))
+            })
+    }
+}
+
+fn is_joint(c: char) -> bool {
+    matches!(c, ' ' | '-' | '_')
+}
+
+/// One card (or slice of one) that a run holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardUse {
+    /// The card's index on its node.
+    pub index: u32,
+    /// UUID of the card, or of the slice when one is held; none for declared cards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// The profile of the slice; none for a whole card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_model_is_named_by_whole_parts_of_its_name() {
+        let card = Card {
+            index: 0,
+            uuid: None,
+            model: "NVIDIA A100-SXM4-80GB".to_string(),
+            memory: MiB(81_920),
+            minor: None,
+            nvlink: Vec::new(),
+            mig: false,
+            slices: Vec::new(),
+            health: CardHealth::Good,
+        };
+        for good in
+            ["a100", "A100", "nvidia_a100", "A100-SXM4", "a100-sxm4-80gb", "80GB", "NVIDIA A100-SXM4-80GB"]
+        {
+            assert!(card.is_model(good), "{good}");
+        }
+        for bad in ["", "a10", "100", "h100", "a100-80gb", "sxm"] {
+            assert!(!card.is_model(bad), "{bad}");
+        }
+    }
+}

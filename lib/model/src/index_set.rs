@@ -1,0 +1,134 @@
+//! Sets of task indices kept as ranges: a million tasks in a row cost as much as one.
+
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// A set of task indices, kept as sorted, disjoint, non-adjacent inclusive ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IndexSet(Vec<(u32, u32)>);
+
+impl IndexSet {
+    /// The set of `first..=last`; empty when `last < first`.
+    pub fn range(first: u32, last: u32) -> Self {
+        if last < first { Self::default() } else { Self(alloc::vec![(first, last)]) }
+    }
+    /// How many indices the set has.
+    pub fn len(&self) -> u64 {
+        self.0.iter().map(|(a, b)| u64::from(b - a) + 1).sum()
+    }
+    /// Whether the set has no index.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// The smallest index.
+    pub fn first(&self) -> Option<u32> {
+        self.0.first().map(|(a, _)| *a)
+    }
+    /// The ranges, in order.
+    pub fn ranges(&self) -> &[(u32, u32)] {
+        &self.0
+    }
+    /// Whether `index` is in the set.
+    pub fn contains(&self, index: u32) -> bool {
+        let at = self.0.partition_point(|(_, b)| *b < index);
+        self.0.get(at).is_some_and(|(a, _)| *a <= index)
+    }
+    /// Puts `index` in; false when it was there already.
+    pub fn insert(&mut self, index: u32) -> bool {
+        let at = self.0.partition_point(|(_, b)| *b < index);
+        if self.0.get(at).is_some_and(|(a, _)| *a <= index) {
+            return false;
+        }
+        let joins_left = at > 0 && self.0.get(at - 1).is_some_and(|(_, b)| b.checked_add(1) == Some(index));
+        let joins_right = self.0.get(at).is_some_and(|(a, _)| index.checked_add(1) == Some(*a));
+        match (joins_left, joins_right) {
+            (true, true) => {
+                let (_, end) = self.0.remove(at);
+                if let Some(left) = self.0.get_mut(at - 1) {
+                    left.1 = end;
+                }
+            }
+            (true, false) => {
+                if let Some(left) = self.0.get_mut(at - 1) {
+                    left.1 = index;
+                }
+            }
+            (false, true) => {
+                if let Some(right) = self.0.get_mut(at) {
+                    right.0 = index;
+                }
+            }
+            (false, false) => self.0.insert(at, (index, index)),
+        }
+        true
+    }
+    /// Takes `index` out; false when it was not there.
+    pub fn remove(&mut self, index: u32) -> bool {
+        let at = self.0.partition_point(|(_, b)| *b < index);
+        let Some(&(a, b)) = self.0.get(at).filter(|(a, _)| *a <= index) else { return false };
+        let mut rest = Vec::with_capacity(2);
+        if a < index {
+            rest.push((a, index - 1));
+        }
+        if index < b {
+            rest.push((index + 1, b));
+        }
+        self.0.splice(at..=at, rest);
+        true
+    }
+    /// All indices, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().flat_map(|(a, b)| *a..=*b)
+    }
+}
+
+impl FromIterator<u32> for IndexSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(iter: I) -> Self {
+        let mut set = Self::default();
+        for i in iter {
+            set.insert(i);
+        }
+        set
+    }
+}
+
+impl fmt::Display for IndexSet {
+    /// Writes the set as Slurm does: `0-9,12,15-20`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (a, b)) in self.0.iter().enumerate() {
+            let comma = if n == 0 { "" } else { "," };
+            if a == b { write!(f, "{comma}{a}")? } else { write!(f, "{comma}{a}-{b}")? }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{collections::BTreeSet, string::ToString};
+
+    #[test]
+    fn it_is_a_set_whatever_the_order_of_inserts_and_removes() {
+        let mut seed = 0x9e37_79b9_u32;
+        for round in 0..50u32 {
+            let (mut set, mut plain) = (IndexSet::default(), BTreeSet::new());
+            for _ in 0..200 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let index = (seed >> 16) % 40;
+                if seed & 3 == 0 {
+                    assert_eq!(set.remove(index), plain.remove(&index), "round {round}");
+                } else {
+                    assert_eq!(set.insert(index), plain.insert(index), "round {round}");
+                }
+                assert!(set.iter().eq(plain.iter().copied()), "round {round}: {set} is not {plain:?}");
+                assert_eq!(set.len(), plain.len() as u64);
+                assert!(set.ranges().windows(2).all(|w| w[0].1 + 1 < w[1].0), "ranges are not normal: {set}");
+            }
+        }
+        assert_eq!([0, 1, 2, 5, 7, 8].into_iter().collect::<IndexSet>().to_string(), "0-2,5,7-8");
+        assert!(IndexSet::range(0, u32::MAX).contains(u32::MAX));
+    }
+}

@@ -1,0 +1,40 @@
+//! The words of gq: nouns, units, ids and states that every other room speaks in.
+//!
+//! No clock, no file, no thread. What is written here is a *word*; what a word looks like on the wire is `gq-proto`'s
+//! business and on disk `gq-store`'s, except for three documents that are handed through unread and therefore carry
+//! their own serial form: [`JobSpec`] (what a user asked), [`Assignment`] (what a run is and holds) and [`Outcome`]
+//! (how it ended).
+#![no_std]
+extern crate alloc;
+
+mod assignment;
+mod cards;
+mod duration;
+mod hostlist;
+mod ids;
+mod index_set;
+mod outcome;
+mod pattern;
+mod reason;
+mod size;
+mod spec;
+mod state;
+mod units;
+
+pub use assignment::{Assignment, MAX_ASSIGNMENT};
+pub use cards::{Card, CardHealth, CardUse, Slice};
+pub use duration::{DurationError, format_limit, parse_duration, parse_limit};
+pub use hostlist::{HostListError, MAX_HOSTS, compress_hosts, expand_hosts};
+pub use ids::{
+    BootId, ClusterId, Epoch, IdError, JobId, JobRef, NodeName, RunKey, RunNumber, Seq, TaskIndex, Token, Uid,
+};
+pub use index_set::IndexSet;
+pub use outcome::{Fault, Outcome};
+pub use pattern::{PatternFields, expand_pattern, output_path};
+pub use reason::Reason;
+pub use size::{SizeError, format_size, parse_size};
+pub use spec::{
+    CardAsk, JobSpec, MAX_JOB_FILE, MAX_NAME, MAX_SCRIPT, MemoryAsk, OpenMode, ResourceLimit, TestRun,
+};
+pub use state::{End, JobState};
+pub use units::{MiB, Seconds, Timestamp};

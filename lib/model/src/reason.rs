@@ -1,0 +1,90 @@
+//! Reasons: why a job waits, or why it ended as it did. One flat word each; details travel beside the word.
+
+use core::{fmt, str::FromStr};
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident => $word:literal,)*) => {
+        /// Why a job waits, or why it ended as it did; shown as one flat word.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Reason { $($(#[$doc])* #[serde(rename = $word)] $name,)* }
+        impl Reason {
+            /// Every reason there is.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+            /// The flat word.
+            pub const fn word(self) -> &'static str { match self { $(Self::$name => $word,)* } }
+        }
+    };
+}
+reasons! {
+    /// No reason is needed.
+    None => "None",
+    // Why a job waits.
+    /// Not looked at yet: the next planning pass will.
+    Scheduling => "Scheduling",
+    /// Jobs of a higher place in the queue wait for the same resources.
+    Priority => "Priority",
+    /// It is the first in line, and what it needs is in use.
+    Resources => "Resources",
+    /// Its begin time is in the future.
+    BeginTime => "BeginTime",
+    /// Held by its user.
+    JobHeldUser => "JobHeldUser",
+    /// Held by an admin.
+    JobHeldAdmin => "JobHeldAdmin",
+    /// It waits for another job.
+    Dependency => "Dependency",
+    /// Its partition takes no jobs at present.
+    PartitionDown => "PartitionDown",
+    /// Its partition starts no jobs at present.
+    PartitionInactive => "PartitionInactive",
+    /// Nodes that could run it are down or drained.
+    NodesUnavailable => "ReqNodeNotAvail",
+    /// Its time limit is longer than its partition allows.
+    PartitionTimeLimit => "PartitionTimeLimit",
+    /// No node that is declared or was ever seen could run it.
+    Never => "BadConstraints",
+    // Why a job ended as it did.
+    /// The script's exit code was not 0.
+    NonZeroExitCode => "NonZeroExitCode",
+    /// A signal ended the script.
+    RaisedSignal => "RaisedSignal",
+    /// The time limit passed.
+    TimeLimit => "TimeLimit",
+    /// A user or admin cancelled it.
+    Cancelled => "Cancelled",
+    /// A process of it was killed for want of memory.
+    OutOfMemory => "OutOfMemory",
+    /// Its supervisor was killed.
+    SupervisorLost => "SupervisorLost",
+    /// The node went away or was booted again under it.
+    NodeFailure => "NodeDown",
+    /// Its working directory cannot be entered.
+    WorkDir => "WorkDir",
+    /// Its output file cannot be opened.
+    OutputFile => "OutputFile",
+    /// Its input file cannot be opened.
+    InputFile => "InputFile",
+    /// Its user has no account on the node.
+    UserGone => "UserGone",
+    /// The job file is not the one that was accepted.
+    JobFileChanged => "JobFileChanged",
+    /// The script cannot be executed.
+    ExecFailed => "ExecFailed",
+    /// The site kept it from starting.
+    LaunchFailure => "JobLaunchFailure",
+    /// A requeue ended this run; the job goes on.
+    Requeued => "Requeued",
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+impl FromStr for Reason {
+    type Err = crate::IdError;
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        Self::ALL.iter().copied().find(|r| r.word() == s).ok_or(crate::IdError("a reason's word"))
+    }
+}

@@ -1,0 +1,175 @@
+//! What a user asked: the request as the client resolved it from options, environment and directives.
+//!
+//! This is a document: it is the head of the job file (whose version guards it) and is kept word for word with the job.
+//! New fields take a serde default, so that old job files and rows stay readable.
+
+use crate::{MiB, Seconds, Timestamp};
+use alloc::{string::String, vec::Vec};
+use serde::{Deserialize, Serialize};
+
+/// Longest job name, in bytes.
+pub const MAX_NAME: usize = 1024;
+/// Largest script, in bytes.
+pub const MAX_SCRIPT: usize = 4 << 20;
+/// Largest job file (request, environment, arguments and script), in bytes.
+pub const MAX_JOB_FILE: usize = 8 << 20;
+
+/// How much memory was asked for, and per what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MemoryAsk {
+    /// Nothing was said: the cluster's default per cpu.
+    #[default]
+    Default,
+    /// All memory of the node (`--mem=0`).
+    WholeNode,
+    /// So much on the node.
+    PerNode(MiB),
+    /// So much for each cpu.
+    PerCpu(MiB),
+    /// So much for each card.
+    PerCard(MiB),
+}
+
+/// Which cards were asked for. Empty (count 0) when none were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CardAsk {
+    /// How many whole cards.
+    pub count: u32,
+    /// The model by name (see `Card::is_model`), when one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Least memory of each card, when said (`--gpu-mem`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MiB>,
+}
+
+/// What happens to an output file that exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OpenMode {
+    /// Its old content goes.
+    #[default]
+    Truncate,
+    /// What is written comes behind its old content.
+    Append,
+}
+
+/// One resource limit of the submitting shell (`RLIMIT_*`), carried to the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLimit {
+    /// The limit's name in lower case without `RLIMIT_`: `nofile`, `core`, `stack`, …
+    pub name: String,
+    /// The soft limit; none means unlimited. The node never raises it above its own hard limit.
+    pub soft: Option<u64>,
+}
+
+/// Run a sleeper instead of the script (`--test-run`), so that many jobs can cross every real hop on a small machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestRun {
+    /// How long it sleeps, in microseconds.
+    pub micros: u64,
+    /// The code it exits with.
+    pub exit: u8,
+}
+
+/// A job's request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// The job's name: no control characters, at most [`MAX_NAME`] bytes.
+    pub name: String,
+    /// `-A`: a label for accounting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// `--comment`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// `-p`; none means the default partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// `-t`; none means the partition's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Seconds>,
+    /// `--begin`: not to be started before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<Timestamp>,
+    /// `-H`: held at submission.
+    #[serde(default)]
+    pub hold: bool,
+    /// `--nice`: lowers the priority; below 0 for admins only.
+    #[serde(default)]
+    pub nice: i32,
+    /// `-n`: number of processes the job means to launch; none when not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntasks: Option<u32>,
+    /// `--ntasks-per-node`, when said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ntasks_per_node: Option<u32>,
+    /// `-c`, when said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus_per_task: Option<u32>,
+    /// `--mem`, `--mem-per-cpu` or `--mem-per-gpu`.
+    #[serde(default)]
+    pub memory: MemoryAsk,
+    /// The cards, summed over all ways to ask for them.
+    #[serde(default)]
+    pub cards: CardAsk,
+    /// `--gpus-per-node`, when said: only to set the variable of that name in the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_per_node: Option<u32>,
+    /// `--gpus-per-task`, when said: only to set the variable of that name in the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_per_task: Option<u32>,
+    /// `-C`: all of these features.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// `-w`: one of these nodes; empty means any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodelist: Vec<crate::NodeName>,
+    /// `-x`: none of these nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<crate::NodeName>,
+    /// `--exclusive`: no other job on the node.
+    #[serde(default)]
+    pub exclusive: bool,
+    /// `-D`, or the directory of the submission; absolute.
+    pub work_dir: String,
+    /// `-o`: pattern of the output file; none means `gq-%j.out` (`gq-%A_%a.out` in an array).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// `-e`: pattern of the error file; none means the output file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// `-i`: pattern of the input file; none means `/dev/null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// `--open-mode`.
+    #[serde(default)]
+    pub open_mode: OpenMode,
+    /// Umask of the submitting shell.
+    pub umask: u32,
+    /// Limits of the submitting shell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<ResourceLimit>,
+    /// Host the job was submitted from.
+    #[serde(default)]
+    pub submit_host: String,
+    /// Directory the job was submitted from; absolute.
+    #[serde(default)]
+    pub submit_dir: String,
+    /// The script's path as it was given, for listings; none for `--wrap` and standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// `--test-run`, when said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_run: Option<TestRun>,
+}
+
+impl JobSpec {
+    /// How many processes the job means to launch: `-n`, else `--ntasks-per-node` (on its one node), else 1.
+    pub fn process_count(&self) -> u32 {
+        self.ntasks.or(self.ntasks_per_node).unwrap_or(1).max(1)
+    }
+    /// How many cpus the job needs on its node; saturates.
+    pub fn cpus(&self) -> u32 {
+        self.process_count().saturating_mul(self.cpus_per_task.unwrap_or(1).max(1))
+    }
+}

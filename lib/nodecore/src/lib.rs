@@ -1,0 +1,1 @@
+//! Decides what a node does: letters, run table, launch, kill, adopt, report.

@@ -1,0 +1,215 @@
+//! The job file: request, environment, arguments and script in one file that its user made and owns. It is the
+//! credential: the node runs nothing but what such a file says, as nobody but its owner.
+//!
+//! Layout (numbers little-endian): magic `GQJOB1\r\n` (8 bytes), version (4), CRC-32 of all that follows (4), cluster (16),
+//! uid (4), token (16), lengths of request, environment, arguments and script (4 each), then these four. The request is
+//! JSON; environment and arguments are byte strings, each ended by a NUL, so that any bytes a process can have travel.
+
+use gq_model::{ClusterId, JobSpec, MAX_JOB_FILE, MAX_SCRIPT, Token, Uid};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+/// The version of the layout.
+pub const JOB_FILE_VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"GQJOB1\r\n";
+const HEAD: usize = 8 + 4 + 4 + 16 + 4 + 16 + 16;
+
+/// A job file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobFile {
+    /// The cluster it was made for.
+    pub cluster: ClusterId,
+    /// The user who made it: must be the file's owner.
+    pub uid: Uid,
+    /// The submission's token.
+    pub token: Token,
+    /// The request.
+    pub spec: JobSpec,
+    /// The environment chosen for the job: `NAME=value` byte strings.
+    pub env: Vec<Vec<u8>>,
+    /// The script's arguments, its name not among them.
+    pub args: Vec<Vec<u8>>,
+    /// The script.
+    pub script: Vec<u8>,
+}
+
+/// Why bytes are no job file.
+#[derive(Debug, Error)]
+pub enum JobFileError {
+    /// Shorter than it says, or its checksum does not fit: not written to its end, or damaged.
+    #[error("incomplete or damaged")]
+    Torn,
+    /// Not a job file at all.
+    #[error("not a job file")]
+    Magic,
+    /// Of a version this program does not know.
+    #[error("a job file of version {0}; this gq knows version {JOB_FILE_VERSION}")]
+    Version(u32),
+    /// Larger than [`MAX_JOB_FILE`], or its script larger than [`MAX_SCRIPT`].
+    #[error("{0} of {1} bytes: {2} at most")]
+    TooLarge(&'static str, usize, usize),
+    /// A byte string holds a NUL.
+    #[error("an environment variable or argument holds a NUL byte")]
+    Nul,
+    /// The request is not one.
+    #[error("the request in it is malformed: {0}")]
+    Request(#[from] serde_json::Error),
+}
+
+impl JobFile {
+    /// Writes the file's bytes.
+    ///
+    /// # Errors
+    /// When something is too large or holds a NUL.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, JobFileError> {
+        if self.script.len() > MAX_SCRIPT {
+            return Err(JobFileError::TooLarge("the script", self.script.len(), MAX_SCRIPT));
+        }
+        let spec = serde_json::to_vec(&self.spec)?;
+        let (env, args) = (join(&self.env)?, join(&self.args)?);
+        let parts = [&spec, &env, &args, &self.script];
+        let total = HEAD + parts.iter().map(|p| p.len()).sum::<usize>();
+        if total > MAX_JOB_FILE {
+            return Err(JobFileError::TooLarge(
+                "script, environment and arguments together",
+                total,
+                MAX_JOB_FILE,
+            ));
+        }
+        let mut out = Vec::with_capacity(total);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&JOB_FILE_VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.cluster.0);
+        out.extend_from_slice(&self.uid.0.to_le_bytes());
+        out.extend_from_slice(&self.token.0);
+        for part in parts {
+            // Checked above: no part is longer than MAX_JOB_FILE.
+            out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        }
+        for part in parts {
+            out.extend_from_slice(part);
+        }
+        let crc = crc32fast::hash(out.get(16..).unwrap_or_default());
+        if let Some(slot) = out.get_mut(12..16) {
+            slot.copy_from_slice(&crc.to_le_bytes());
+        }
+        Ok(out)
+    }
+
+    /// Reads a file's bytes.
+    ///
+    /// # Errors
+    /// [`JobFileError::Torn`] when it may only be unfinished, other errors when it can never be one.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, JobFileError> {
+        if bytes.len() > MAX_JOB_FILE {
+            return Err(JobFileError::TooLarge("the job file", bytes.len(), MAX_JOB_FILE));
+        }
+        let mut at = bytes;
+        if take::<8>(&mut at)? != *MAGIC {
+            return Err(JobFileError::Magic);
+        }
+        let version = u32::from_le_bytes(take(&mut at)?);
+        if version != JOB_FILE_VERSION {
+            return Err(JobFileError::Version(version));
+        }
+        let crc = u32::from_le_bytes(take(&mut at)?);
+        if crc32fast::hash(at) != crc {
+            return Err(JobFileError::Torn);
+        }
+        let cluster = ClusterId(take(&mut at)?);
+        let uid = Uid(u32::from_le_bytes(take(&mut at)?));
+        let token = Token(take(&mut at)?);
+        let mut lengths = [0usize; 4];
+        for length in &mut lengths {
+            *length = u32::from_le_bytes(take(&mut at)?) as usize;
+        }
+        let [spec, env, args, script] = lengths;
+        if script > MAX_SCRIPT {
+            return Err(JobFileError::TooLarge("the script", script, MAX_SCRIPT));
+        }
+        let mut part = |length: usize| {
+            let (part, rest) = at.split_at_checked(length).ok_or(JobFileError::Torn)?;
+            at = rest;
+            Ok::<_, JobFileError>(part)
+        };
+        let (spec, env, args, script) = (part(spec)?, part(env)?, part(args)?, part(script)?);
+        if !at.is_empty() {
+            return Err(JobFileError::Torn);
+        }
+        let spec = serde_json::from_slice(spec)?;
+        Ok(Self { cluster, uid, token, spec, env: split(env)?, args: split(args)?, script: script.to_vec() })
+    }
+}
+
+/// SHA-256 of `bytes` in hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn take<const N: usize>(at: &mut &[u8]) -> Result<[u8; N], JobFileError> {
+    let (head, rest) = at.split_first_chunk::<N>().ok_or(JobFileError::Torn)?;
+    *at = rest;
+    Ok(*head)
+}
+
+fn join(strings: &[Vec<u8>]) -> Result<Vec<u8>, JobFileError> {
+    let mut out = Vec::with_capacity(strings.iter().map(|s| s.len() + 1).sum());
+    for string in strings {
+        if string.contains(&0) {
+            return Err(JobFileError::Nul);
+        }
+        out.extend_from_slice(string);
+        out.push(0);
+    }
+    Ok(out)
+}
+
+fn split(block: &[u8]) -> Result<Vec<Vec<u8>>, JobFileError> {
+    match block.split_last() {
+        None => Ok(Vec::new()),
+        Some((0, body)) => Ok(body.split(|b| *b == 0).map(<[u8]>::to_vec).collect()),
+        Some(_) => Err(JobFileError::Torn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> JobFile {
+        let spec = serde_json::from_str(r#"{"name":"n","work_dir":"/","umask":18}"#).unwrap();
+        JobFile {
+            cluster: ClusterId([1; 16]),
+            uid: Uid(4_294_967_294),
+            token: Token([7; 16]),
+            spec,
+            env: vec![b"A=1\n\\,\"".to_vec(), b"B=".to_vec(), b"C=\xff\xfe".to_vec()],
+            args: vec![Vec::new(), b"a b".to_vec()],
+            script: b"#!/bin/sh\n".to_vec(),
+        }
+    }
+
+    #[test]
+    fn it_reads_back_to_the_byte() {
+        let file = sample();
+        assert_eq!(JobFile::from_bytes(&file.to_bytes().unwrap()).unwrap(), file);
+    }
+
+    #[test]
+    fn cut_or_damaged_anywhere_it_is_refused_and_never_taken_for_another() {
+        let bytes = sample().to_bytes().unwrap();
+        for cut in 0..bytes.len() {
+            assert!(JobFile::from_bytes(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x20;
+            assert!(JobFile::from_bytes(&bad).is_err(), "byte {at} changed");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Orders and reports: numbered letters between controller and node, the same over the socket and as files.
+//!
+//! Each direction is numbered by its sender; the sender keeps a letter until its number is acknowledged and sends the
+//! same bytes again; the receiver drops what it has seen. A [`Head`] opens every connection and, as the file `HEAD`,
+//! stands in every letter directory: it says who writes, in which life, up to which number, and how far the other side
+//! was read.
+
+use gq_model::{Assignment, BootId, Card, ClusterId, Epoch, MiB, NodeName, Outcome, RunKey, Seq, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The version of all letters between controller and node.
+pub const LETTER_VERSION: u32 = 1;
+
+/// The state of one direction, as its sender sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// [`LETTER_VERSION`].
+    pub version: u32,
+    /// The cluster both belong to.
+    pub cluster: ClusterId,
+    /// The node (the sender, or the one written to).
+    pub node: NodeName,
+    /// The sender's life.
+    pub epoch: Epoch,
+    /// The node's boot; none from the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<BootId>,
+    /// Grows with every writing of `HEAD`: a sign of life.
+    pub beat: u64,
+    /// Lowest number still kept; `highest + 1` when none is.
+    pub lowest: Seq,
+    /// Highest number written; 0 when none was.
+    pub highest: Seq,
+    /// The life of the other side that `ack` speaks of.
+    pub ack_epoch: Epoch,
+    /// Every letter of the other side up to this number has been taken.
+    pub ack: Seq,
+}
+
+/// A numbered letter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Letter<B> {
+    /// Its number in its direction.
+    pub seq: Seq,
+    /// The life of the sender that wrote it.
+    pub epoch: Epoch,
+    /// What it says.
+    pub body: B,
+}
+
+/// What goes through a connection after the heads: an acknowledgement and any number of letters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Letters<B> {
+    /// Every letter of the other side up to this number has been taken.
+    pub ack: Seq,
+    /// Letters, in order.
+    pub letters: Vec<Letter<B>>,
+}
+
+/// A letter from the controller to a node.
+pub type Order = Letter<OrderBody>;
+/// A letter from a node to the controller.
+pub type Report = Letter<ReportBody>;
+
+/// Why a run is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopWhy {
+    /// Somebody cancelled it.
+    Cancel,
+    /// It is to run again.
+    Requeue,
+    /// The controller does not know it.
+    Stray,
+}
+
+/// What the controller tells a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OrderBody {
+    /// Start a run. Of a known run: repeat its last report.
+    Start(Box<Assignment>),
+    /// End a run: the gentle signal, then the hard one. Of an unknown run: report it ended.
+    Stop {
+        /// Which run.
+        key: RunKey,
+        /// Why.
+        why: StopWhy,
+    },
+    /// Send a signal to the processes of a run.
+    Signal {
+        /// Which run.
+        key: RunKey,
+        /// The signal's number.
+        signal: u8,
+    },
+}
+
+/// A run that lives on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRun {
+    /// Which run.
+    pub key: RunKey,
+    /// When its script was started; none while it is being set up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+}
+
+/// What a node tells the controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReportBody {
+    /// The first letter of every life: what the node has and which runs live on it. Ends that were never acknowledged
+    /// follow as letters of their own.
+    Joined {
+        /// This boot of the node.
+        boot: BootId,
+        /// Cpus found.
+        cpus: u32,
+        /// Memory found.
+        memory: MiB,
+        /// Cards found and declared.
+        cards: Vec<Card>,
+        /// Runs that live.
+        runs: Vec<LiveRun>,
+        /// Orders taken so far: a run whose START is among them and which is not listed has ended.
+        orders_taken: Seq,
+    },
+    /// The script of a run was started.
+    Started {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// The script of a run has ended; its other processes are being killed.
+    Exited {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// A run has ended and nothing of it is left; its resources are free.
+    Ended {
+        /// Which run.
+        key: RunKey,
+        /// How.
+        outcome: Outcome,
+        /// When its script was started, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started: Option<Timestamp>,
+        /// When it ended, on the node's clock.
+        ended: Timestamp,
+    },
+    /// A run was not started, and its resources are free.
+    Refused {
+        /// Which run.
+        key: RunKey,
+        /// Whose fault it is.
+        fault: gq_model::Fault,
+        /// Why.
+        reason: gq_model::Reason,
+        /// Details for people.
+        detail: String,
+    },
+    /// The cards of the node changed (one failed, one came back).
+    Cards {
+        /// All cards.
+        cards: Vec<Card>,
+    },
+}

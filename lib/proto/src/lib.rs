@@ -1,0 +1,22 @@
+//! Letters: what programs of gq say to each other. Socket requests and replies, views of jobs and nodes, orders and
+//! reports between controller and node, and the job file.
+//!
+//! Letters are a type family of their own: records on disk are `gq-store`'s and `gq-nodelog`'s. Only the documents of
+//! `gq-model` (request, assignment, outcome) are carried as they are.
+
+mod ask;
+mod jobfile;
+mod letter;
+mod seal;
+mod view;
+
+pub use ask::{
+    ASK_VERSION, Ask, Asked, ClusterView, Failure, ListAsk, MAX_FRAME, MAX_LIST_FRAME, Refusal, RefusalKind,
+    Reply, Selection, WaitedEnd,
+};
+pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, sha256_hex};
+pub use letter::{
+    Head, LETTER_VERSION, Letter, Letters, LiveRun, Order, OrderBody, Report, ReportBody, StopWhy,
+};
+pub use seal::{SealError, seal, unseal};
+pub use view::{CardView, GpuView, JobView, NodeView, PartitionView, SliceView};

@@ -1,0 +1,1 @@
+//! Decides order, placement and backfill: a pure function over the cluster.

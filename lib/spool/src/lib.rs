@@ -1,0 +1,1 @@
+//! Keeps the spool's directories: drop box, job files, letters as files, HEAD.

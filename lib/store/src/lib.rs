@@ -1,0 +1,1 @@
+//! Keeps live rows, runs, audit trail, letters and the lock in SQLite.

@@ -1,0 +1,1 @@
+//! The life of gqstep: one run, from its fence to its result.

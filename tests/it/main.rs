@@ -1,0 +1,1 @@
+//! Story tests over the real daemons.
