@@ -1,1 +1,13 @@
-//! Signals, clock, log and readiness of a daemon.
+//! Signals, clock, log and readiness of a daemon. Never decides what a daemon does about any of them.
+
+mod clock;
+mod limits;
+mod log_lines;
+mod notify;
+mod signals;
+
+pub use clock::{boot_clock, now};
+pub use limits::raise_nofile;
+pub use log_lines::init_log;
+pub use notify::{ready, stopping};
+pub use signals::{Signal, signals};
