@@ -1,0 +1,135 @@
+//! Records: what stands in the node's log. A type family of its own; the documents of `gq-model` are embedded as they are.
+
+use gq_model::{Assignment, BootId, Epoch, Fault, Outcome, Reason, RunKey, Seq, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The version of all records. A log of a newer version is refused untouched.
+pub const RECORD_VERSION: u32 = 1;
+
+/// Why a run is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// Somebody cancelled it.
+    Cancel,
+    /// It is to run again.
+    Requeue,
+    /// The controller does not know it.
+    Stray,
+}
+
+/// An order that was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Taken {
+    /// Start a run.
+    Start(Box<Assignment>),
+    /// Stop a run.
+    Stop {
+        /// Which run.
+        key: RunKey,
+        /// Why.
+        why: Why,
+    },
+    /// Send a signal to a run.
+    Signal {
+        /// Which run.
+        key: RunKey,
+        /// The signal's number.
+        signal: u8,
+    },
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// What must be known however old the log is: written by `gqnode` at its start and at the head of each segment.
+    Life {
+        /// The node's life: grows with each boot and each new folder.
+        epoch: Epoch,
+        /// The boot it was written in.
+        boot: BootId,
+        /// The life of the controller that was heard last.
+        controller: Epoch,
+        /// Every order up to this number has been taken.
+        taken: Seq,
+    },
+    /// `gqnode` took an order.
+    Taken {
+        /// The order's number.
+        seq: Seq,
+        /// The life of the controller that wrote it.
+        controller: Epoch,
+        /// What it says.
+        what: Taken,
+    },
+    /// The supervisor of a run lives: its first act.
+    Up {
+        /// Which run.
+        key: RunKey,
+        /// The supervisor's process id.
+        pid: u32,
+        /// When that process began, in clock ticks after boot (field 22 of `/proc/PID/stat`): tells it from a later
+        /// process of the same number.
+        pid_start: u64,
+    },
+    /// The script of a run was executed.
+    Started {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+        /// The session of its processes, which is its first process's id.
+        session: u32,
+    },
+    /// The script of a run has ended, and others of its processes are still there a moment later.
+    Exited {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
+    /// A run has ended and nothing of it is left.
+    Ended {
+        /// Which run.
+        key: RunKey,
+        /// How.
+        outcome: Outcome,
+        /// When its script was executed, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started: Option<Timestamp>,
+        /// When its script ended.
+        ended: Timestamp,
+    },
+    /// A run was not started, and nothing of it is left.
+    Refused {
+        /// Which run.
+        key: RunKey,
+        /// Whose fault it is.
+        fault: Fault,
+        /// Why.
+        reason: Reason,
+        /// Details for people.
+        detail: String,
+    },
+    /// The controller knows the end of a run: it can be forgotten.
+    Acked {
+        /// Which run.
+        key: RunKey,
+    },
+}
+
+impl Record {
+    /// The run it speaks of; none for [`Record::Life`].
+    pub fn key(&self) -> Option<RunKey> {
+        match self {
+            Self::Life { .. } => None,
+            Self::Taken { what: Taken::Start(assignment), .. } => Some(assignment.key),
+            Self::Taken { what: Taken::Stop { key, .. } | Taken::Signal { key, .. }, .. }
+            | Self::Up { key, .. }
+            | Self::Started { key, .. }
+            | Self::Exited { key, .. }
+            | Self::Ended { key, .. }
+            | Self::Refused { key, .. }
+            | Self::Acked { key } => Some(*key),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The laws of the node's log: what was appended is read, by whomever it was written, and a torn line costs itself alone.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use gq_model::{BootId, End, Epoch, JobId, Outcome, Reason, RunKey, RunNumber, Seq, TaskIndex, Timestamp};
+use gq_nodelog::{Appender, Log, LogError, Record, Taken, Why};
+use std::{collections::BTreeSet, fs, io::Write, path::Path, thread};
+use tempfile::tempdir;
+
+fn key(job: u64) -> RunKey {
+    RunKey { job: JobId(job), task: TaskIndex(0), run: RunNumber(1) }
+}
+fn life(taken: u64) -> Record {
+    Record::Life { epoch: Epoch(3), boot: BootId([7; 16]), controller: Epoch(2), taken: Seq(taken) }
+}
+fn stop(job: u64) -> Record {
+    let what = Taken::Stop { key: key(job), why: Why::Cancel };
+    Record::Taken { seq: Seq(job), controller: Epoch(2), what }
+}
+fn up(job: u64) -> Record {
+    Record::Up { key: key(job), pid: 1, pid_start: 2 }
+}
+fn ended(job: u64) -> Record {
+    let outcome = Outcome::without_exit(End::Failed, Reason::WorkDir, "/x\n\"y");
+    Record::Ended { key: key(job), outcome, started: None, ended: Timestamp(5) }
+}
+fn segments(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_appended_is_read_again_in_order() {
+    let dir = tempdir().unwrap();
+    let records = vec![
+        life(0),
+        stop(1),
+        up(1),
+        ended(1),
+        Record::Acked { key: key(1) },
+        Record::Exited { key: key(2), at: Timestamp(1) },
+    ];
+    {
+        let (mut log, before) = Log::open(dir.path()).unwrap();
+        assert!(before.is_empty());
+        log.append(&records[0]).unwrap();
+        log.append_all(&records[1..]).unwrap();
+        log.append_all(&[]).unwrap();
+        log.sync().unwrap();
+        assert_eq!(log.tail().unwrap(), vec![]);
+    }
+    assert_eq!(Log::open(dir.path()).unwrap().1, records);
+    assert_eq!(segments(dir.path()), ["0000000000000001.log"]);
+}
+
+#[test]
+fn a_log_is_open_once_and_a_newer_one_is_refused() {
+    let dir = tempdir().unwrap();
+    let (log, _) = Log::open(dir.path()).unwrap();
+    assert!(matches!(Log::open(dir.path()), Err(LogError::InUse(_))));
+    drop(log);
+    let json = br#"{"v":2,"record":{"Moon":{}}}"#;
+    let line = format!("{:08x} {}\n", crc32fast::hash(json), std::str::from_utf8(json).unwrap());
+    fs::write(dir.path().join("0000000000000001.log"), line).unwrap();
+    assert!(matches!(Log::open(dir.path()), Err(LogError::Newer(_, 2))));
+}
+
+#[test]
+fn many_writers_lose_nothing_and_the_tail_gives_each_record_of_others_once() {
+    let dir = tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path()).unwrap();
+    let watch = log.watch().unwrap();
+    let writers: Vec<_> = (0..4)
+        .map(|w| {
+            let mut appender = Appender::from_fd(log.hand_out(key(w)).unwrap());
+            thread::spawn(move || (0..200).for_each(|_| appender.append(&up(w)).unwrap()))
+        })
+        .collect();
+    let mut count = 0;
+    while count < 800 {
+        log.append_all(&[stop(9), ended(9)]).unwrap();
+        watch.wait().unwrap();
+        let records = log.tail().unwrap();
+        assert!(records.iter().all(|r| matches!(r, Record::Up { .. })), "{records:?}");
+        count += records.len();
+    }
+    assert_eq!(count, 800);
+    writers.into_iter().for_each(|w| w.join().unwrap());
+    drop(log);
+    let (_, all) = Log::open(dir.path()).unwrap();
+    assert_eq!(all.iter().filter(|r| matches!(r, Record::Up { .. })).count(), 800);
+}
+
+#[test]
+fn a_torn_line_spoils_nothing_but_itself() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("0000000000000001.log");
+    drop(Log::open(dir.path()).unwrap().0.append_all(&[up(1), ended(1)]));
+    let whole = fs::read(&path).unwrap();
+    for cut in 0..=whole.len() {
+        fs::write(&path, whole.get(..cut).unwrap()).unwrap();
+        let (mut log, before) = Log::open(dir.path()).unwrap();
+        assert!(before.len() <= 2);
+        log.append(&stop(5)).unwrap();
+        drop(log);
+        let (_, after) = Log::open(dir.path()).unwrap();
+        assert_eq!(after.last(), Some(&stop(5)), "cut at {cut}");
+        // Only the newline may have been missing: then the line comes to life with the next one.
+        assert!(after.len() - before.len() <= 2, "cut at {cut}");
+    }
+    let mut damaged = whole.clone();
+    damaged[20] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    assert_eq!(Log::open(dir.path()).unwrap().1, vec![ended(1)]);
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[0; 70_000]).unwrap();
+    let (mut log, _) = Log::open(dir.path()).unwrap();
+    log.append(&up(3)).unwrap();
+    drop(log);
+    assert_eq!(Log::open(dir.path()).unwrap().1, vec![ended(1), up(3)]);
+}
+
+#[test]
+fn a_full_disk_is_said() {
+    let full = fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
+    let error = Appender::from_fd(full.into()).append(&up(1)).unwrap_err();
+    assert!(error.is_disk_full(), "{error}");
+}
+
+#[test]
+fn old_segments_are_followed_while_in_use_and_dropped_when_nobody_needs_them() {
+    let dir = tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path()).unwrap();
+    log.append_all(&[life(0), stop(1), stop(2)]).unwrap();
+    let mut first = Appender::from_fd(log.hand_out(key(1)).unwrap());
+    assert!(!log.rotate_if(1 << 20, &life(2)).unwrap());
+    assert!(log.rotate_if(1, &life(2)).unwrap());
+    first.append(&up(1)).unwrap();
+    assert_eq!(log.tail().unwrap(), vec![up(1)]);
+    first.append(&ended(1)).unwrap();
+    assert_eq!(log.tail().unwrap(), vec![ended(1)]);
+    log.append(&Record::Acked { key: key(1) }).unwrap();
+    assert!(log.rotate_if(1, &life(2)).unwrap());
+
+    let live = |jobs: &[u64]| jobs.iter().map(|j| key(*j)).collect::<BTreeSet<_>>();
+    assert_eq!(
+        log.drop_segments(&live(&[2])).unwrap(),
+        0,
+        "run 2 has written nothing: it may write anywhere"
+    );
+    assert_eq!(log.drop_segments(&live(&[])).unwrap(), 0, "run 2 is not acknowledged");
+    log.append_all(&[ended(2), Record::Acked { key: key(2) }]).unwrap();
+    assert_eq!(log.drop_segments(&live(&[1])).unwrap(), 0, "the supervisor of run 1 may still write");
+    assert_eq!(log.drop_segments(&live(&[])).unwrap(), 2);
+    assert_eq!(segments(dir.path()), ["0000000000000003.log"]);
+    drop(log);
+    let (_, records) = Log::open(dir.path()).unwrap();
+    assert_eq!(records.first(), Some(&life(2)));
+}
+
+#[test]
+fn an_acknowledgement_outlives_what_it_acknowledges() {
+    let dir = tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path()).unwrap();
+    log.append_all(&[stop(1), stop(2)]).unwrap();
+    log.rotate_if(1, &life(0)).unwrap();
+    log.append_all(&[ended(1), Record::Acked { key: key(1) }]).unwrap();
+    log.rotate_if(1, &life(0)).unwrap();
+    assert_eq!(
+        log.drop_segments(&BTreeSet::new()).unwrap(),
+        0,
+        "run 2 holds the first, which holds the second"
+    );
+    drop(log);
+    let (mut log, records) = Log::open(dir.path()).unwrap();
+    assert!(records.contains(&Record::Acked { key: key(1) }));
+    log.append(&Record::Acked { key: key(2) }).unwrap();
+    assert_eq!(log.drop_segments(&BTreeSet::new()).unwrap(), 2);
+}
