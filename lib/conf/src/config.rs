@@ -1,0 +1,189 @@
+//! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
+
+use gq_model::{Card, MiB, NodeName, Seconds};
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+/// A whole conf file, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `[cluster]`.
+    pub cluster: Cluster,
+    /// `[scheduler]`.
+    pub scheduler: Scheduler,
+    /// The partitions in the order written; never empty, and exactly one is the default.
+    pub partitions: Vec<Partition>,
+    /// The declared nodes, one for each name; empty when none is declared.
+    pub nodes: Vec<Node>,
+}
+
+/// `[cluster]`: names, folders, accounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The cluster's name.
+    pub name: String,
+    /// The spool, shared by all nodes.
+    pub spool_dir: PathBuf,
+    /// The controller's own disk.
+    pub state_dir: PathBuf,
+    /// Where the socket is.
+    pub run_dir: PathBuf,
+    /// The node's own disk, when said; see [`Cluster::node_dir`].
+    pub node_dir: Option<PathBuf>,
+    /// Accounts with an admin's rights, besides root and `user`.
+    pub admins: Vec<String>,
+    /// The account that `gqd` started by root becomes; `root` means personal mode for root.
+    pub user: String,
+    /// How long a job file is kept after the end of its job.
+    pub job_file_keep: Seconds,
+    /// Whether `--test-run` is taken.
+    pub allow_test_run: bool,
+    /// Path of `libnvidia-ml.so`, when it is not where the loader looks.
+    pub nvml_library: Option<PathBuf>,
+    /// After how long a silent node counts as lost.
+    pub lost_after: Seconds,
+}
+
+impl Cluster {
+    /// The folder of the nodes on this host: the one of the conf, else `/var/lib/gq-node`, or `<state_dir>/node` in
+    /// personal mode.
+    pub fn node_dir(&self, personal: bool) -> PathBuf {
+        match &self.node_dir {
+            Some(dir) => dir.clone(),
+            None if personal => self.state_dir.join("node"),
+            None => Path::new("/var/lib/gq-node").to_path_buf(),
+        }
+    }
+}
+
+/// How far ahead the plan promises starts to blocked jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backfill {
+    /// The first blocked job gets a reservation.
+    Easy,
+    /// Every blocked job gets one.
+    Conservative,
+    /// So many of the first blocked jobs get one.
+    Depth(u32),
+}
+
+/// `[scheduler]`: defaults and bounds of jobs, and how the plan is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduler {
+    /// How far ahead the plan promises.
+    pub backfill: Backfill,
+    /// Memory for each cpu of a job that asks for none; none means memory ÷ cpus, the least of the partition's nodes.
+    pub default_mem_per_cpu: Option<MiB>,
+    /// From the first signal to the last when a job is ended.
+    pub kill_wait: Seconds,
+    /// Most tasks of one array.
+    pub max_array_size: u32,
+    /// Most records of live jobs; an array is one record.
+    pub max_job_count: u64,
+}
+
+/// What a partition does with jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionState {
+    /// Takes submissions and starts jobs.
+    Up,
+    /// Takes no submissions; starts and runs what it has.
+    Drain,
+    /// Takes submissions; starts nothing.
+    Down,
+    /// Neither takes nor starts.
+    Inactive,
+}
+
+impl PartitionState {
+    /// All states with the words of the conf.
+    pub const ALL: [(Self, &'static str); 4] =
+        [(Self::Up, "up"), (Self::Drain, "drain"), (Self::Down, "down"), (Self::Inactive, "inactive")];
+
+    /// Whether new jobs may be submitted to it.
+    pub const fn takes_jobs(self) -> bool {
+        matches!(self, Self::Up | Self::Down)
+    }
+    /// Whether its jobs may start.
+    pub const fn starts_jobs(self) -> bool {
+        matches!(self, Self::Up | Self::Drain)
+    }
+}
+
+/// One `[[partition]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// Its nodes; none means every node.
+    pub nodes: Option<Vec<NodeName>>,
+    /// Whether it is the one of jobs that name none.
+    pub default: bool,
+    /// Longest time limit of its jobs; none means unlimited.
+    pub max_time: Option<Seconds>,
+    /// Time limit of jobs that ask for none; none means `max_time`.
+    pub default_time: Option<Seconds>,
+    /// What it does with jobs.
+    pub state: PartitionState,
+    /// Adds to the priority of its jobs.
+    pub priority: i64,
+}
+
+impl Partition {
+    /// The partition of a conf that declares none: `main`, of every node, without limits.
+    pub fn of_every_node() -> Self {
+        Self {
+            name: "main".to_string(),
+            nodes: None,
+            default: true,
+            max_time: None,
+            default_time: None,
+            state: PartitionState::Up,
+            priority: 0,
+        }
+    }
+}
+
+/// One declared node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// Its cpus; none means what the node finds.
+    pub cpus: Option<u32>,
+    /// Its memory; none means what the node finds.
+    pub memory: Option<MiB>,
+    /// What `-C` may ask of it.
+    pub features: Vec<String>,
+    /// Its declared cards, indices from 0 in the order written.
+    pub cards: Vec<Card>,
+}
+
+impl Config {
+    /// The partition of jobs that name none.
+    pub fn default_partition(&self) -> &Partition {
+        static EVERY_NODE: LazyLock<Partition> = LazyLock::new(Partition::of_every_node);
+        let chosen = self.partitions.iter().find(|p| p.default).or_else(|| self.partitions.first());
+        chosen.unwrap_or_else(|| &EVERY_NODE)
+    }
+
+    /// The partition of this name.
+    pub fn partition(&self, name: &str) -> Option<&Partition> {
+        self.partitions.iter().find(|p| p.name == name)
+    }
+
+    /// The declared node of this name.
+    pub fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.name == *name)
+    }
+
+    /// The controller's socket.
+    pub fn sock(&self) -> PathBuf {
+        self.cluster.run_dir.join(SOCKET)
+    }
+}
+
+/// The socket's name in `run_dir`.
+pub(crate) const SOCKET: &str = "gqd.sock";

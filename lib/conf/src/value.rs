@@ -1,0 +1,386 @@
+//! Readers of single values: from what stands in the file to a word of ours, or a note of what was expected. Each looks at
+//! one value only; what two values say together is `check`'s business.
+
+use crate::{
+    config::{Backfill, PartitionState},
+    mistake::{Notes, Span, nearest},
+};
+use gq_model::{
+    MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_size,
+};
+use std::path::{Component, Path, PathBuf};
+use toml_edit::Value;
+
+/// Longest path, in bytes.
+const MAX_PATH: usize = 4000;
+/// Most entries of a list.
+pub(crate) const MAX_LIST: usize = 4096;
+/// Most cards or slices that one entry declares.
+pub(crate) const MAX_CARDS: i64 = 64;
+/// Most cpus of a node.
+const MAX_CPUS: i64 = 1 << 16;
+/// Most tasks of an array that may be allowed.
+const MAX_ARRAY: i64 = 10_000_000;
+/// Most live job records that may be allowed.
+const MAX_JOBS: i64 = 100_000_000;
+/// Largest priority of a partition, either way.
+const MAX_PRIORITY: i64 = 1_000_000_000;
+/// Longest `kill_wait`.
+const MAX_KILL_WAIT: Seconds = Seconds(86_400);
+
+/// The place of a value.
+pub(crate) fn span_of(value: &Value) -> Span {
+    value.span().unwrap_or(0..0)
+}
+
+/// What a value is, in words.
+pub(crate) fn found(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a text",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a decimal number",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::InlineTable(_) => "a table",
+    }
+}
+
+fn expected<T>(value: &Value, notes: &mut Notes<'_>, what: &str, hint: Option<String>) -> Option<T> {
+    notes.add(&span_of(value), format!("expected {what}, found {}", found(value)), hint);
+    None
+}
+
+fn text<'v>(value: &'v Value, notes: &mut Notes<'_>, what: &str) -> Option<&'v str> {
+    if let Some(text) = value.as_str() {
+        return Some(text);
+    }
+    let hint = match value {
+        Value::Integer(n) => Some(format!("in quotes, \"{}\", with the unit you mean", n.value())),
+        _ => None,
+    };
+    expected(value, notes, what, hint)
+}
+
+/// Reads each entry of a list with `read`; all mistakes of all entries are noted.
+fn list<T>(
+    value: &Value,
+    notes: &mut Notes<'_>,
+    what: &str,
+    read: fn(&Value, &mut Notes<'_>) -> Option<T>,
+) -> Option<Vec<(T, Span)>> {
+    let Some(array) = value.as_array() else {
+        let hint = value.as_str().map(|s| format!("[\"{}\"]", s.escape_debug()));
+        return expected(value, notes, what, hint);
+    };
+    if array.len() > MAX_LIST {
+        notes.add(&span_of(value), format!("a list may have {MAX_LIST} entries at most"), None);
+        return None;
+    }
+    let entries: Vec<Option<(T, Span)>> =
+        array.iter().map(|v| read(v, notes).map(|t| (t, span_of(v)))).collect();
+    entries.into_iter().collect()
+}
+
+fn each_once(notes: &mut Notes<'_>, entries: Vec<(String, Span)>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, span) in entries {
+        if names.contains(&name) {
+            notes.add(&span, format!("`{}` stands in this list already", name.escape_debug()), None);
+        } else {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// A name: letters, digits, `-`, `_`, `.`.
+pub(crate) fn name(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
+    let name = text(value, notes, "a name in quotes")?;
+    if name.parse::<NodeName>().is_ok() {
+        return Some(name.to_string());
+    }
+    let words = "expected a name of 1 to 63 letters, digits, - _ . that begins with a letter or digit, found";
+    notes.add(&span_of(value), format!("{words} `{}`", name.escape_debug()), None);
+    None
+}
+
+/// An account's name as the system knows it.
+pub(crate) fn account(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
+    let name = text(value, notes, "an account's name in quotes")?;
+    let bad = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ':' | ',' | '/');
+    if !name.is_empty() && name.len() <= 256 && !name.starts_with('-') && !name.contains(bad) {
+        return Some(name.to_string());
+    }
+    notes.add(&span_of(value), format!("expected an account's name, found `{}`", name.escape_debug()), None);
+    None
+}
+
+/// A list of accounts.
+pub(crate) fn accounts(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
+    let entries = list(value, notes, "a list of account names, such as [\"alice\"]", account)?;
+    Some(each_once(notes, entries))
+}
+
+/// A list of features.
+pub(crate) fn features(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
+    let entries = list(value, notes, "a list of names, such as [\"nvlink\"]", name)?;
+    Some(each_once(notes, entries))
+}
+
+/// An absolute path without `..`; double and trailing slashes are taken away.
+pub(crate) fn path(value: &Value, notes: &mut Notes<'_>) -> Option<PathBuf> {
+    let path = text(value, notes, "an absolute path in quotes")?;
+    let shown = path.escape_debug();
+    let wrong = if !path.starts_with('/') {
+        format!("expected an absolute path, found `{shown}`")
+    } else if Path::new(path).components().any(|c| c == Component::ParentDir) {
+        format!("expected a path without `..`, found `{shown}`")
+    } else if path.contains(char::is_control) || path.len() > MAX_PATH {
+        format!("expected a path of at most {MAX_PATH} bytes without control characters, found `{shown}`")
+    } else {
+        return Some(Path::new(path).components().collect());
+    };
+    notes.add(&span_of(value), wrong, None);
+    None
+}
+
+/// A path that may be absent.
+pub(crate) fn some_path(value: &Value, notes: &mut Notes<'_>) -> Option<Option<PathBuf>> {
+    path(value, notes).map(Some)
+}
+
+/// A duration.
+pub(crate) fn duration(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
+    let text = text(value, notes, "a duration in quotes, such as \"30s\"")?;
+    match parse_duration(text) {
+        Ok(span) => Some(span),
+        Err(e) => {
+            notes.add(&span_of(value), format!("{e}; found `{}`", text.escape_debug()), None);
+            None
+        }
+    }
+}
+
+/// A duration of at least a second.
+pub(crate) fn some_duration(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
+    let span = duration(value, notes)?;
+    if span.0 > 0 {
+        return Some(span);
+    }
+    notes.add(&span_of(value), "expected a duration longer than 0", None);
+    None
+}
+
+/// How long an ended job's processes may take to go.
+pub(crate) fn kill_wait(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
+    let span = duration(value, notes)?;
+    if span <= MAX_KILL_WAIT {
+        return Some(span);
+    }
+    notes.add(&span_of(value), format!("expected a day at most, found {span}"), None);
+    None
+}
+
+/// A time limit; `UNLIMITED` is none.
+pub(crate) fn limit(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Seconds>> {
+    let text = text(value, notes, "a time limit in quotes, such as \"2d\" or \"UNLIMITED\"")?;
+    match parse_limit(text) {
+        Ok(None) if text.trim().starts_with(|c: char| c.is_ascii_digit()) => {
+            let hint = Some("\"UNLIMITED\", if you mean no limit".to_string());
+            notes.add(&span_of(value), "expected a time limit longer than 0", hint);
+            None
+        }
+        Ok(limit) => Some(limit),
+        Err(e) => {
+            notes.add(&span_of(value), format!("{e}, or UNLIMITED; found `{}`", text.escape_debug()), None);
+            None
+        }
+    }
+}
+
+/// An amount of memory above 0.
+pub(crate) fn memory(value: &Value, notes: &mut Notes<'_>) -> Option<Option<MiB>> {
+    let text = text(value, notes, "a size in quotes, such as \"80G\"")?;
+    let wrong = match parse_size(text) {
+        Ok(MiB(0)) => "expected a size above 0".to_string(),
+        Ok(size) => return Some(Some(size)),
+        Err(e) => format!("{e}; found `{}`", text.escape_debug()),
+    };
+    notes.add(&span_of(value), wrong, None);
+    None
+}
+
+/// `true` or `false`.
+pub(crate) fn flag(value: &Value, notes: &mut Notes<'_>) -> Option<bool> {
+    if let Some(flag) = value.as_bool() {
+        return Some(flag);
+    }
+    let hint = match value.as_str().map(str::to_ascii_lowercase).as_deref() {
+        Some("true" | "yes" | "on") => Some("true".to_string()),
+        Some("false" | "no" | "off") => Some("false".to_string()),
+        _ => None,
+    };
+    expected(value, notes, "true or false without quotes", hint)
+}
+
+fn number(value: &Value, notes: &mut Notes<'_>, least: i64, most: i64) -> Option<i64> {
+    let what = format!("a whole number from {least} to {most}");
+    match value.as_integer() {
+        Some(n) if (least..=most).contains(&n) => Some(n),
+        Some(n) => {
+            notes.add(&span_of(value), format!("expected {what}, found {n}"), None);
+            None
+        }
+        None => {
+            let hint = value.as_str().and_then(|s| s.trim().parse::<i64>().ok()).map(|n| n.to_string());
+            expected(value, notes, &what, hint)
+        }
+    }
+}
+
+/// How many cpus a node has.
+pub(crate) fn cpus(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> {
+    u32::try_from(number(value, notes, 1, MAX_CPUS)?).ok().map(Some)
+}
+
+/// How many cards one entry declares.
+pub(crate) fn card_count(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
+    u32::try_from(number(value, notes, 1, MAX_CARDS)?).ok()
+}
+
+/// How many tasks an array may have.
+pub(crate) fn array_size(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
+    u32::try_from(number(value, notes, 1, MAX_ARRAY)?).ok()
+}
+
+/// How many job records may live.
+pub(crate) fn job_count(value: &Value, notes: &mut Notes<'_>) -> Option<u64> {
+    u64::try_from(number(value, notes, 1, MAX_JOBS)?).ok()
+}
+
+/// A partition's priority.
+pub(crate) fn priority(value: &Value, notes: &mut Notes<'_>) -> Option<i64> {
+    number(value, notes, -MAX_PRIORITY, MAX_PRIORITY)
+}
+
+/// A word of `words`, in any case.
+fn word<T: Copy>(value: &Value, notes: &mut Notes<'_>, words: &[(T, &str)], also: &str) -> Option<T> {
+    let list: Vec<String> = words.iter().map(|(_, w)| format!("\"{w}\"")).collect();
+    let what = format!("one of {}{also}", list.join(", "));
+    let text = match value.as_str() {
+        Some(text) => text,
+        None => return expected(value, notes, &what, None),
+    };
+    if let Some((meant, _)) = words.iter().find(|(_, w)| w.eq_ignore_ascii_case(text)) {
+        return Some(*meant);
+    }
+    let hint = nearest(text, words.iter().map(|(_, w)| *w)).map(|w| format!("\"{w}\""));
+    notes.add(&span_of(value), format!("expected {what}, found `{}`", text.escape_debug()), hint);
+    None
+}
+
+/// `easy`, `conservative` or a number of reservations.
+pub(crate) fn backfill(value: &Value, notes: &mut Notes<'_>) -> Option<Backfill> {
+    if value.is_integer() {
+        return u32::try_from(number(value, notes, 1, 1_000_000)?).ok().map(Backfill::Depth);
+    }
+    let words = [(Backfill::Easy, "easy"), (Backfill::Conservative, "conservative")];
+    word(value, notes, &words, " or a number of reservations")
+}
+
+/// A partition's state.
+pub(crate) fn state(value: &Value, notes: &mut Notes<'_>) -> Option<PartitionState> {
+    word(value, notes, &PartitionState::ALL, "")
+}
+
+/// A host list: the names of one node or of several alike.
+pub(crate) fn hosts(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<NodeName>> {
+    let text = text(value, notes, "node names in quotes, such as \"ws[1-4]\"")?;
+    match expand_hosts(text) {
+        Ok(names) => Some(names),
+        Err(e) => {
+            notes.add(&span_of(value), e.to_string(), None);
+            None
+        }
+    }
+}
+
+/// Host lists as written, each with its place.
+pub(crate) type HostLists = Vec<(Vec<NodeName>, Span)>;
+
+/// A list of host lists, of [`MAX_HOSTS`] names together.
+pub(crate) fn host_lists(value: &Value, notes: &mut Notes<'_>) -> Option<Option<HostLists>> {
+    let what = "a list of node names, such as [\"ws[1-4]\"]";
+    let entries =
+        list(value, notes, what, |v, notes| text(v, notes, "node names in quotes").map(|_| v.clone()))?;
+    let (mut lists, mut count, mut good) = (Vec::new(), 0, true);
+    for (entry, at) in entries {
+        let Some(names) = hosts(&entry, notes) else {
+            good = false;
+            continue;
+        };
+        count += names.len();
+        if count > MAX_HOSTS {
+            notes.add(&at, format!("more than {MAX_HOSTS} names in one list"), None);
+            return None;
+        }
+        lists.push((names, at));
+    }
+    good.then_some(Some(lists))
+}
+
+/// A card's model.
+pub(crate) fn model(value: &Value, notes: &mut Notes<'_>) -> Option<Option<String>> {
+    let model = text(value, notes, "a card's model in quotes, such as \"A100-SXM4-80GB\"")?;
+    let bad = |c: char| c.is_control() || matches!(c, ':' | ',');
+    if !model.trim().is_empty() && model.len() <= 128 && !model.contains(bad) {
+        return Some(Some(model.trim().to_string()));
+    }
+    let words = "expected a card's model of at most 128 bytes without `:` and `,`, found";
+    notes.add(&span_of(value), format!("{words} `{}`", model.escape_debug()), None);
+    None
+}
+
+fn slice(value: &Value, notes: &mut Notes<'_>) -> Option<Slice> {
+    let profile = text(value, notes, "a slice's profile in quotes, such as \"3g.40gb\"")?;
+    if let Some(memory) = profile_memory(profile) {
+        let profile = profile.to_string();
+        return Some(Slice { profile, uuid: None, memory, gpu_instance: None, compute_instance: None });
+    }
+    let words = "expected a slice's profile such as 1g.10gb or 1g.10gb+me, found";
+    notes.add(&span_of(value), format!("{words} `{}`", profile.escape_debug()), None);
+    None
+}
+
+/// A card's slices.
+pub(crate) fn slices(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<Slice>> {
+    let slices = list(value, notes, "a list of profiles, such as [\"3g.40gb\"]", slice)?;
+    let count = slices.len() as i64;
+    if (1..=MAX_CARDS).contains(&count) {
+        return Some(slices.into_iter().map(|(slice, _)| slice).collect());
+    }
+    let hint = Some("leave `slices` out for a whole card".to_string());
+    notes.add(&span_of(value), format!("expected 1 to {MAX_CARDS} profiles, found {count}"), hint);
+    None
+}
+
+/// The memory that a profile's name tells: `[Nc.]Ng.Mgb`, with `+…` behind it at will.
+fn profile_memory(profile: &str) -> Option<MiB> {
+    let (plain, extra) = profile.split_once('+').map_or((profile, None), |(p, e)| (p, Some(e)));
+    if extra.is_some_and(|e| e.is_empty() || !e.bytes().all(|b| b.is_ascii_lowercase() || b == b'.')) {
+        return None;
+    }
+    let count = |text: &str, unit: &str| {
+        let digits = text.strip_suffix(unit)?;
+        let good = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse::<u64>().ok().filter(|n| good && *n > 0)
+    };
+    let mut parts = plain.rsplit('.');
+    let memory = count(parts.next()?, "gb")?;
+    count(parts.next()?, "g")?;
+    if let Some(compute) = parts.next() {
+        count(compute, "c")?;
+    }
+    if parts.next().is_some() { None } else { parse_size(&format!("{memory}G")).ok() }
+}
