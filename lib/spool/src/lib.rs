@@ -1,1 +1,20 @@
-//! Keeps the spool's directories: drop box, job files, letters as files, HEAD.
+//! Keeps the spool's directories: the drop box that users write to, accepted job files, letters as files.
+//!
+//! Every check of an untrusted file is made on the opened file, never on a name. What is in a job file or a letter is
+//! not looked at here: bytes come in and bytes go out.
+
+mod cluster_id;
+mod drop_client;
+mod folder;
+mod intake;
+mod jobs;
+mod refusal;
+mod root;
+mod scan;
+
+pub use cluster_id::read_cluster_id;
+pub use drop_client::DropClient;
+pub use intake::Dropped;
+pub use refusal::{DropError, SpoolError};
+pub use root::Spool;
+pub use scan::{MAX_READY, MAX_READY_PER_USER, STALE};
