@@ -35,16 +35,17 @@ pub struct Slice {
 /// A card of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Its index on the node, as NVML counts; declared cards are counted after the found ones, from 0.
+    /// Its index on the node: as NVML counts, or from 0 in the order of the conf on a node that declares its cards (which then
+    /// are all it has).
     pub index: u32,
-    /// Its UUID (`GPU-…`); none for a declared card.
+    /// Its UUID (`GPU-…`); none for a declared card that is no found one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// The model as the driver or the conf names it, such as `NVIDIA A100-SXM4-80GB`.
     pub model: String,
     /// Its memory.
     pub memory: MiB,
-    /// Device minor number of `/dev/nvidia<minor>`; none for a declared card.
+    /// Device minor number of `/dev/nvidia<minor>`; none for a declared card that is no found one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minor: Option<u32>,
     /// Indices of the cards it reaches by NVLink, each with the number of links.
