@@ -1,0 +1,148 @@
+//! The description of a machine: the shape of the JSON file, and where the library finds it. It answers no call.
+
+use crate::code::Code;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A machine with its cards, as the stand-in library shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Version of the driver, such as `550.90.07`.
+    pub driver_version: String,
+    /// Every call fails so: the driver is gone, or was never there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<Code>,
+    /// The cards in the order of their indices.
+    pub cards: Vec<Card>,
+}
+
+/// One card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// Product name, such as `NVIDIA A100-SXM4-80GB`.
+    pub name: String,
+    /// `GPU-…`.
+    pub uuid: String,
+    /// Number of its `/dev/nvidia<minor>`; none where the driver does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minor: Option<u32>,
+    /// Its bus in PCI domain 0 (device 0).
+    pub bus: u32,
+    /// Its memory in mebibytes.
+    pub memory_mib: u64,
+    /// Every call about this card or its slices fails so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<Code>,
+    /// Calls about this card or its slices that fail, by the name of the C function.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fails_at: BTreeMap<String, Code>,
+    /// MIG mode; none for a card that has no such mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<bool>,
+    /// Its slices by index; null is a hole, as after an instance was destroyed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Option<Slice>>,
+    /// What each of its NVLink links leads to; null is an inactive link. None at all: a card without NVLink.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Option<Link>>,
+    /// Processes with a compute context on the whole card.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+    /// Use of the card in percent.
+    #[serde(default)]
+    pub utilization: u32,
+}
+
+/// The far end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// The card of this index.
+    Card(u32),
+    /// An NVSwitch.
+    Switch,
+}
+
+/// One MIG instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slice {
+    /// The profile that its name ends with, such as `1g.10gb`; none for a driver that gives it no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// `MIG-…`.
+    pub uuid: String,
+    /// Its memory in mebibytes.
+    pub memory_mib: u64,
+    /// Compute slices of its GPU instance.
+    pub gpu_slices: u32,
+    /// Compute slices of its compute instance.
+    pub compute_slices: u32,
+    /// Id of the GPU instance on its card.
+    pub gpu_instance: u32,
+    /// Id of the compute instance in its GPU instance.
+    #[serde(default)]
+    pub compute_instance: u32,
+    /// Processes with a compute context on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+}
+
+impl Machine {
+    /// The name of the description beside the library.
+    pub(crate) const FILE: &'static str = "machine.json";
+
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no description; the error names the file.
+    pub fn read(file: &Path) -> std::io::Result<Self> {
+        let named = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(named)?;
+        serde_json::from_str(&text).map_err(|e| named(e.into()))
+    }
+
+    /// The machine as it is now. It is read anew at each call: a test that changes the file need not wait for a clock tick.
+    pub(crate) fn now() -> Result<Self, Code> {
+        let machine = match Self::read(&Self::path()) {
+            Ok(machine) => machine,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Code::DriverNotLoaded),
+            Err(e) => {
+                eprintln!("standin-nvml: {e}");
+                return Err(Code::Unknown);
+            }
+        };
+        match machine.fails {
+            Some(code) => Err(code),
+            None => Ok(machine),
+        }
+    }
+
+    fn path() -> PathBuf {
+        match std::env::var_os("GQ_STANDIN_NVML") {
+            Some(path) => PathBuf::from(path),
+            None => loaded_from().with_file_name(Self::FILE),
+        }
+    }
+}
+
+/// The file that this code was loaded from; empty if the kernel does not tell.
+///
+/// So two copies of the library in one process, each loaded from its own folder, show two machines.
+fn loaded_from() -> PathBuf {
+    let here = loaded_from as fn() -> PathBuf as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().find_map(|line| covers(line, here)).unwrap_or_default()
+}
+
+/// The file of a line of `/proc/self/maps` if its range covers `address`.
+fn covers(line: &str, address: usize) -> Option<PathBuf> {
+    let (range, rest) = line.split_once(' ')?;
+    let (from, to) = range.split_once('-')?;
+    let number = |hex| usize::from_str_radix(hex, 16).ok();
+    let inside = (number(from)?..number(to)?).contains(&address);
+    inside.then(|| rest.find('/').and_then(|at| rest.get(at..)).map(PathBuf::from)).flatten()
+}
