@@ -1,0 +1,54 @@
+//! Facts of the machine: its boot, its clocks, its cpus and its memory.
+
+use gq_model::{BootId, MiB, Timestamp};
+use std::{
+    fs, io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Reads which boot of the machine this is.
+///
+/// # Errors
+/// When `/proc` is not there or holds something else.
+pub fn boot_id() -> io::Result<BootId> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    text.trim().replace('-', "").parse().map_err(io::Error::other)
+}
+
+/// How long ago the machine was booted, suspensions included. A change of the wall clock does not move it.
+///
+/// # Errors
+/// When the kernel has no such clock.
+pub fn boot_clock() -> io::Result<Duration> {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)?;
+    Ok(Duration::from(time))
+}
+
+/// The wall clock.
+pub fn now() -> Timestamp {
+    let micros = |d: Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+    Timestamp(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or_else(|before| micros(before.duration()).saturating_neg(), micros),
+    )
+}
+
+/// How many cpus this process may use (affinity and cgroup quota counted); at least 1.
+pub fn cpu_count() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+/// How much memory the machine has.
+///
+/// # Errors
+/// When `/proc/meminfo` is not there or holds no total.
+pub fn memory() -> io::Result<MiB> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    text.lines()
+        .find_map(|line| {
+            line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+        })
+        .map(|kib| MiB(kib / 1024))
+        .ok_or_else(|| io::Error::other("/proc/meminfo: no line MemTotal"))
+}

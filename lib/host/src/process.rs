@@ -1,0 +1,118 @@
+//! Processes as `/proc` shows them, and pidfds. A pid alone names nobody: its owner may have died and the number may
+//! have been given again, so everything here goes by a pidfd opened first and a look at `/proc` after it.
+
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+/// What `/proc/PID/stat` says of a process, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub state: u8,
+    pub parent: u32,
+    pub session: u32,
+    /// When it began, in clock ticks after boot.
+    pub start: u64,
+}
+
+impl Stat {
+    pub const fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+/// When process `pid` began, in clock ticks after boot; none when there is no such process. With the boot id it names a
+/// process for ever.
+pub fn process_start(pid: u32) -> Option<u64> {
+    stat(pid).map(|s| s.start)
+}
+
+pub fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The second field is the program's name in parentheses and may itself hold blanks and parentheses.
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let close = text.iter().rposition(|b| *b == b')')?;
+    let mut fields = std::str::from_utf8(text.get(close + 1..)?).ok()?.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    // The state is field 3, the session field 6, the start field 22.
+    let start = fields.nth(15)?.parse().ok()?;
+    Some(Stat { state, parent, session, start })
+}
+
+/// All processes there are.
+pub fn all() -> io::Result<Vec<u32>> {
+    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The process's real uid; none when it is gone.
+pub fn real_uid(pid: u32) -> Option<u32> {
+    let text = fs::read(format!("/proc/{pid}/status")).ok()?;
+    text.split(|b| *b == b'\n').find_map(|line| {
+        let rest = std::str::from_utf8(line.strip_prefix(b"Uid:")?).ok()?;
+        rest.split_ascii_whitespace().next()?.parse().ok()
+    })
+}
+
+/// The value of a variable of the environment that the process was executed with.
+pub fn variable(pid: u32, name: &str) -> Option<Vec<u8>> {
+    let text = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    text.split(|b| *b == 0)
+        .find_map(|entry| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+}
+
+/// Opens a pidfd; none when there is no such process.
+pub fn pidfd_open(pid: u32) -> io::Result<Option<OwnedFd>> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: takes two integers, returns a new descriptor (close-on-exec by definition) or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    match libc::c_int::try_from(fd) {
+        // SAFETY: the descriptor is new, and nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        _ => match io::Error::last_os_error() {
+            e if e.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+            e => Err(e),
+        },
+    }
+}
+
+/// Sends a signal; says whether there was anybody to receive it.
+pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32, info: Option<&libc::siginfo_t>) -> io::Result<bool> {
+    let info = info.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `info` is null or points to a whole siginfo_t that outlives the call.
+    let rc = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, info, 0) };
+    if rc == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+        e => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_have_any_name() {
+        let line =
+            b"12 (a) R 3 (x) S 7 8 9 0 -1 4194304 102 0 0 0 0 0 0 0 20 0 1 0 109323 3133440 414 18446\n";
+        assert_eq!(parse_stat(line), Some(Stat { state: b'S', parent: 7, session: 9, start: 109_323 }));
+        assert_eq!(parse_stat(b"12 (a"), None);
+        assert_eq!(parse_stat(b"12 (a) S 1"), None);
+    }
+
+    #[test]
+    fn this_process_is_known_to_itself() {
+        let me = std::process::id();
+        assert_eq!(stat(me).unwrap().parent, std::os::unix::process::parent_id());
+        assert_eq!(real_uid(me), Some(nix::unistd::getuid().as_raw()));
+        assert!(all().unwrap().contains(&me) && pidfd_open(me).unwrap().is_some());
+        assert!(pidfd_open(i32::MAX as u32).unwrap().is_none());
+    }
+}

@@ -1,0 +1,72 @@
+//! Sweeping up after a supervisor that was killed: what is left of its run is found by the marker in its environment or
+//! by its session, and killed. While a supervisor lives, it does this better itself.
+
+use crate::process::{all, pidfd_open, pidfd_signal, real_uid, stat, variable};
+use gq_model::{Assignment, Uid};
+use std::{collections::BTreeSet, io, os::fd::AsFd};
+
+/// The environment variable that marks the processes of a run.
+pub const ENV_MARKER: &str = "GQ_RUN_KEY";
+
+/// What marks the processes of a run: its key, and a part of its job file's hash that tells two clusters of one
+/// machine apart.
+pub fn run_marker(assignment: &Assignment) -> String {
+    format!("{}-{}", assignment.key, assignment.sha256.get(..16).unwrap_or(&assignment.sha256))
+}
+
+/// What is known of a run whose supervisor is dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// From [`run_marker`].
+    pub marker: String,
+    /// Whose processes they are; no other user's process is ever touched.
+    pub uid: Uid,
+    /// The session of the script, when it was started (and in this boot).
+    pub session: Option<u32>,
+}
+
+/// Kills what is left of a run, and returns how many processes were still there. Call again until it is 0: a process
+/// may have forked meanwhile.
+///
+/// Never touches process 1, this process, or one that it descends from.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn sweep(remains: &Remains) -> io::Result<usize> {
+    let mut spared = BTreeSet::from([1]);
+    let mut pid = std::process::id();
+    while pid > 1 && spared.insert(pid) {
+        pid = stat(pid).map_or(0, |s| s.parent);
+    }
+    let mut left = 0;
+    for pid in all()?.into_iter().filter(|pid| !spared.contains(pid)) {
+        if !is_of(remains, pid) {
+            continue;
+        }
+        let Some(pidfd) = pidfd_open(pid)? else { continue };
+        // Looked at again now that the pidfd holds the process: the pid may have been given to another before.
+        if !is_of(remains, pid) {
+            continue;
+        }
+        match pidfd_signal(pidfd.as_fd(), libc::SIGKILL, None) {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(e) => log::warn!("process {pid} of run {} cannot be killed: {e}", remains.marker),
+        }
+        left += 1;
+    }
+    Ok(left)
+}
+
+fn is_of(remains: &Remains, pid: u32) -> bool {
+    let Some(stat) = stat(pid).filter(|s| !s.is_dead()) else { return false };
+    if real_uid(pid) != Some(remains.uid.0) {
+        return false;
+    }
+    match variable(pid, ENV_MARKER) {
+        Some(marker) => marker == remains.marker.as_bytes(),
+        // A process that cleared its environment; a marker of another run would mean that the session's number was
+        // given again.
+        None => remains.session == Some(stat.session),
+    }
+}
