@@ -5,6 +5,8 @@ use toml_edit::{Document, TomlError};
 
 /// Most lines that are left out before the rest is given up.
 const MAX_HOLES: usize = 50;
+/// Longest part of the file that is shown as it is, in bytes.
+const MAX_SHOWN: usize = 60;
 
 /// Reads the text as TOML and notes every place where it is none. Returns what can still be checked, if anything.
 pub(crate) fn open(text: &str, notes: &mut Notes<'_>) -> Option<Document<String>> {
@@ -15,7 +17,7 @@ pub(crate) fn open(text: &str, notes: &mut Notes<'_>) -> Option<Document<String>
             Err(error) => error,
         };
         let at = error.span().map_or(rest.len(), |s| s.start).min(rest.len());
-        notes.add(&(at..at), format!("this is no TOML: {}", words(&error)), None);
+        notes.add(&(at..at), format!("this is no TOML: {}", words(&error, &rest)), None);
         notes.has_holes = true;
         let line = line_at(&rest, at);
         if !stands_alone(&rest, &line) {
@@ -27,8 +29,14 @@ pub(crate) fn open(text: &str, notes: &mut Notes<'_>) -> Option<Document<String>
     None
 }
 
-fn words(error: &TomlError) -> String {
-    error.message().lines().collect::<Vec<_>>().join(", ")
+fn words(error: &TomlError, text: &str) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join(", ");
+    match error.span().and_then(|at| text.get(at)) {
+        Some(part) if !part.is_empty() && part.len() <= MAX_SHOWN => {
+            format!("{message}; found `{}`", part.escape_debug())
+        }
+        _ => message,
+    }
 }
 
 /// The line of the byte `at`, without its end.

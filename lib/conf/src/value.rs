@@ -52,14 +52,18 @@ fn expected<T>(value: &Value, notes: &mut Notes<'_>, what: &str, hint: Option<St
 }
 
 fn text<'v>(value: &'v Value, notes: &mut Notes<'_>, what: &str) -> Option<&'v str> {
-    if let Some(text) = value.as_str() {
-        return Some(text);
+    match value.as_str() {
+        Some(text) => Some(text),
+        None => expected(value, notes, what, None),
     }
-    let hint = match value {
-        Value::Integer(n) => Some(format!("in quotes, \"{}\", with the unit you mean", n.value())),
-        _ => None,
-    };
-    expected(value, notes, what, hint)
+}
+
+/// As [`text`], for what may well look like a number.
+fn word_or_number<'v>(value: &'v Value, notes: &mut Notes<'_>, what: &str) -> Option<&'v str> {
+    match (value.as_str(), value.as_integer()) {
+        (None, Some(n)) => expected(value, notes, what, Some(format!("\"{n}\""))),
+        _ => text(value, notes, what),
+    }
 }
 
 /// Reads each entry of a list with `read`; all mistakes of all entries are noted.
@@ -96,7 +100,7 @@ fn each_once(notes: &mut Notes<'_>, entries: Vec<(String, Span)>) -> Vec<String>
 
 /// A name: letters, digits, `-`, `_`, `.`.
 pub(crate) fn name(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
-    let name = text(value, notes, "a name in quotes")?;
+    let name = word_or_number(value, notes, "a name in quotes")?;
     if name.parse::<NodeName>().is_ok() {
         return Some(name.to_string());
     }
@@ -107,7 +111,7 @@ pub(crate) fn name(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
 
 /// An account's name as the system knows it.
 pub(crate) fn account(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
-    let name = text(value, notes, "an account's name in quotes")?;
+    let name = word_or_number(value, notes, "an account's name in quotes")?;
     let bad = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ':' | ',' | '/');
     if !name.is_empty() && name.len() <= 256 && !name.starts_with('-') && !name.contains(bad) {
         return Some(name.to_string());
