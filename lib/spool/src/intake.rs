@@ -57,22 +57,28 @@ pub(crate) fn read_as_owner(folder: &OwnedFd, name: &str, group: Option<u32>) ->
         return Err(DropError::TooLarge { size: u64::try_from(before.st_size).unwrap_or(u64::MAX) });
     }
     // One byte more than it says it has, to see it grow.
-    let mut bytes = vec![0; size + 1];
+    let bytes = read_up_to(&mut file, size + 1)?;
+    let after = fstat(&file).map_err(std::io::Error::from)?;
+    if bytes.len() != size || !is_same(&before, &after) {
+        return Err(DropError::Changing);
+    }
+    Ok(Dropped { bytes, uid: Uid(before.st_uid) })
+}
+
+/// Reads to the end of the file, or `most` bytes of it.
+pub(crate) fn read_up_to(file: &mut File, most: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; most];
     let mut filled = 0;
     while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
         match file.read(room) {
             Ok(0) => break,
             Ok(more) => filled += more,
             Err(why) if why.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(why) => return Err(DropError::Io(why)),
+            Err(why) => return Err(why),
         }
     }
-    let after = fstat(&file).map_err(std::io::Error::from)?;
-    if filled != size || !is_same(&before, &after) {
-        return Err(DropError::Changing);
-    }
     bytes.truncate(filled);
-    Ok(Dropped { bytes, uid: Uid(before.st_uid) })
+    Ok(bytes)
 }
 
 fn check_proof(stat: &FileStat, group: Option<u32>) -> Result<(), DropError> {

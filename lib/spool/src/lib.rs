@@ -8,13 +8,17 @@ mod drop_client;
 mod folder;
 mod intake;
 mod jobs;
+mod letters;
 mod refusal;
 mod root;
 mod scan;
+mod watch;
 
 pub use cluster_id::read_cluster_id;
 pub use drop_client::DropClient;
 pub use intake::Dropped;
+pub use letters::{LetterKind, LetterReader, LetterWriter, MAX_HEAD, MAX_LETTER};
 pub use refusal::{DropError, SpoolError};
 pub use root::Spool;
 pub use scan::{MAX_READY, MAX_READY_PER_USER, STALE};
+pub use watch::{Watch, watch};
