@@ -1,0 +1,136 @@
+//! Options that this version refuses by name: Slurm's, and those gq promises. An option that is built leaves this list.
+
+use crate::{Problem, table};
+
+/// Long name, and short name where there is one.
+const UNBUILT: &[(&str, Option<char>)] = &[
+    ("array", Some('a')),
+    ("batch", None),
+    ("bb", None),
+    ("bbf", None),
+    ("cluster", None),
+    ("cluster-constraint", None),
+    ("clusters", Some('M')),
+    ("consolidate-segments", None),
+    ("container", None),
+    ("container-id", None),
+    ("contiguous", None),
+    ("core-spec", Some('S')),
+    ("cores-per-socket", None),
+    ("cpu-bind", None),
+    ("cpu-freq", None),
+    ("cpus-per-gpu", None),
+    ("deadline", None),
+    ("delay-boot", None),
+    ("dependency", Some('d')),
+    ("distribution", Some('m')),
+    ("export-file", None),
+    ("extra", None),
+    ("extra-node-info", Some('B')),
+    ("get-user-env", None),
+    ("gid", None),
+    ("gpu-bind", None),
+    ("gpu-freq", None),
+    ("gres-flags", None),
+    ("hint", None),
+    ("ignore-pbs", None),
+    ("kill-on-invalid-dep", None),
+    ("licenses", Some('L')),
+    ("mail-type", None),
+    ("mail-user", None),
+    ("max-wait", None),
+    ("mcs-label", None),
+    ("mem-bind", None),
+    ("mincpus", None),
+    ("network", None),
+    ("no-kill", Some('k')),
+    ("no-requeue", None),
+    ("nodefile", Some('F')),
+    ("ntasks-per-core", None),
+    ("ntasks-per-gpu", None),
+    ("ntasks-per-socket", None),
+    ("oom-kill-step", None),
+    ("overcommit", Some('O')),
+    ("oversubscribe", Some('s')),
+    ("power", None),
+    ("prefer", None),
+    ("priority", None),
+    ("profile", None),
+    ("propagate", None),
+    ("qos", Some('q')),
+    ("reboot", None),
+    ("requeue", None),
+    ("reservation", None),
+    ("resv-ports", None),
+    ("retry", None),
+    ("segment", None),
+    ("share", None),
+    ("signal", None),
+    ("slice", None),
+    ("sockets-per-node", None),
+    ("spread-job", None),
+    ("stepmgr", None),
+    ("switches", None),
+    ("thread-spec", None),
+    ("threads-per-core", None),
+    ("time-min", None),
+    ("tmp", None),
+    ("tres-bind", None),
+    ("tres-per-task", None),
+    ("uid", None),
+    ("use-min-nodes", None),
+    ("wait-all-nodes", None),
+    ("wckey", None),
+    ("x11", None),
+];
+
+/// Names that options had elsewhere or long ago.
+const RENAMED: &[(&str, &str)] =
+    &[("workdir", "chdir"), ("timelimit", "time"), ("memory", "mem"), ("walltime", "time")];
+
+/// What is wrong with an option that the table lacks, and the name that was meant, if one is near.
+///
+/// `option`: without dashes; a single character is a short name.
+pub(crate) fn problem(option: &str) -> (Problem, Option<&'static str>) {
+    let mut chars = option.chars();
+    let short = chars.next().filter(|_| chars.next().is_none());
+    let found =
+        UNBUILT.iter().find(|(long, letter)| *long == option || (short.is_some() && *letter == short));
+    match found {
+        Some((long, Some(letter))) if short.is_some() => {
+            (Problem::NotBuilt(format!("-{letter} (--{long})")), None)
+        }
+        Some((long, _)) => (Problem::NotBuilt(format!("--{long}")), None),
+        None => (Problem::Unknown, if short.is_some() { None } else { nearest(option) }),
+    }
+}
+
+fn nearest(option: &str) -> Option<&'static str> {
+    /// Least likeness (0 to 1) that is worth a word.
+    const LIKE: f64 = 0.8;
+    if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == option) {
+        return Some(new);
+    }
+    let known = table::option_names().chain(UNBUILT.iter().map(|(long, _)| *long));
+    known
+        .map(|name| (strsim::jaro_winkler(name, option), name))
+        .filter(|(like, _)| *like > LIKE)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_both_built_and_refused() {
+        for (long, short) in UNBUILT {
+            assert!(table::find(long).is_none(), "{long}");
+            assert!(
+                short.is_none_or(|letter| table::TABLE.iter().all(|row| row.short != Some(letter))),
+                "{long}"
+            );
+        }
+    }
+}
