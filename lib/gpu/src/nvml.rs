@@ -189,7 +189,7 @@ fn failed(card: Card, why: String) -> Card {
 }
 
 /// Whether an error says that the card as a whole is in trouble, whatever was asked.
-pub(crate) fn is_grave(error: &NvmlError) -> bool {
+fn is_grave(error: &NvmlError) -> bool {
     matches!(
         error,
         NvmlError::GpuLost

@@ -30,8 +30,10 @@ pub fn library() -> Result<PathBuf> {
 /// A file cannot be read or written.
 pub fn place(folder: &Path, machine: &Machine) -> Result<PathBuf> {
     rewrite(folder, machine)?;
-    let to = folder.join("libnvidia-ml.so.1");
-    std::fs::copy(library()?, &to)?;
+    let (new, to) = (folder.join(".libnvidia-ml.so.new"), folder.join("libnvidia-ml.so.1"));
+    // Not written in place: a program may have the old one mapped.
+    std::fs::copy(library()?, &new)?;
+    std::fs::rename(&new, &to)?;
     Ok(to)
 }
 
