@@ -1,0 +1,251 @@
+//! Events: what happened, as it is kept in the audit trail. A disk record of its own; new fields take a serde default,
+//! old variants stay readable for ever.
+
+use crate::{HeldBy, Link, Shape, Stopping};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use gq_model::{
+    BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, Seq, Timestamp,
+    Token, Uid,
+};
+use serde::{Deserialize, Serialize};
+
+/// A job as it was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// Its id.
+    pub id: JobId,
+    /// Whose it is.
+    pub uid: Uid,
+    /// Whose it is, by name.
+    pub user: String,
+    /// Its submission's token.
+    pub token: Token,
+    /// What was asked.
+    pub spec: Arc<JobSpec>,
+    /// The accepted job file, relative to the spool directory.
+    pub job_file: String,
+    /// SHA-256 of that file.
+    pub sha256: String,
+    /// When.
+    pub at: Timestamp,
+    /// What matters for placement.
+    pub shape: Arc<Shape>,
+    /// Its place.
+    pub priority: i64,
+    /// Held from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldBy>,
+    /// Not to be started before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    /// Whether it is an array.
+    #[serde(default)]
+    pub array: bool,
+    /// Its tasks.
+    pub tasks: IndexSet,
+}
+
+/// What comes after the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Next {
+    /// Nothing: the task has ended.
+    Over,
+    /// The task waits again.
+    Again {
+        /// Not to be started before.
+        not_before: Option<Timestamp>,
+        /// Whether the start failed by the site's fault.
+        site_fault: bool,
+        /// Who holds it, when a requeue is to hold it.
+        held: Option<HeldBy>,
+    },
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A job was accepted.
+    Submitted(Box<NewJob>),
+    /// A job is held back.
+    Held {
+        /// Which.
+        job: JobId,
+        /// By whom.
+        by: HeldBy,
+    },
+    /// A job is held back no more.
+    Released {
+        /// Which.
+        job: JobId,
+    },
+    /// The time before which a job was not to be started has come.
+    Ripened {
+        /// Which.
+        job: JobId,
+    },
+    /// A task was given resources; its node is told to start it.
+    Allocated {
+        /// Which run.
+        key: RunKey,
+        /// Where.
+        node: NodeName,
+        /// The node's boot.
+        boot: BootId,
+        /// Cpus given.
+        cpus: u32,
+        /// Memory given.
+        memory: MiB,
+        /// Cards given.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cards: Vec<CardUse>,
+        /// Whether the node is given alone.
+        #[serde(default)]
+        exclusive: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// The script of a run was started.
+    Started {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// The script of a run has ended; the rest of it is being taken back.
+    Exited {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// A run is being stopped.
+    Stopped {
+        /// Which run.
+        key: RunKey,
+        /// Why.
+        why: Stopping,
+        /// Who said so.
+        by: Uid,
+    },
+    /// A run has ended and its resources are free.
+    RunEnded {
+        /// Which run.
+        key: RunKey,
+        /// How.
+        outcome: Outcome,
+        /// When its script was started, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started: Option<Timestamp>,
+        /// When.
+        at: Timestamp,
+        /// What comes after.
+        next: Next,
+    },
+    /// Tasks that never started have ended.
+    TasksEnded {
+        /// Whose.
+        job: JobId,
+        /// Which.
+        tasks: IndexSet,
+        /// How.
+        outcome: Outcome,
+        /// When.
+        at: Timestamp,
+    },
+    /// A node is known, with what it has.
+    NodeFound {
+        /// Which.
+        node: NodeName,
+        /// Its boot; none when only the conf speaks of it.
+        boot: Option<BootId>,
+        /// Cpus.
+        cpus: u32,
+        /// Memory.
+        memory: MiB,
+        /// Features.
+        features: Vec<String>,
+        /// Cards.
+        cards: Vec<Card>,
+    },
+    /// A node came in sight, fell silent or is lost.
+    NodeSeen {
+        /// Which.
+        node: NodeName,
+        /// How it stands.
+        link: Link,
+    },
+    /// Nothing new is started on a node.
+    NodeDrained {
+        /// Which.
+        node: NodeName,
+        /// Why.
+        reason: String,
+    },
+    /// A node is used again.
+    NodeResumed {
+        /// Which.
+        node: NodeName,
+    },
+    /// An order was written to a node.
+    Ordered {
+        /// Which node.
+        node: NodeName,
+        /// The order's number.
+        seq: Seq,
+    },
+    /// A report of a node was taken.
+    Reported {
+        /// Which node.
+        node: NodeName,
+        /// In which life of it.
+        epoch: Epoch,
+        /// The report's number.
+        seq: Seq,
+    },
+}
+
+impl Event {
+    /// The job it belongs to, for the audit trail; none when it is about a node.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Submitted(new) => Some(new.id),
+            Self::Held { job, .. }
+            | Self::Released { job }
+            | Self::Ripened { job }
+            | Self::TasksEnded { job, .. } => Some(*job),
+            Self::Allocated { key, .. }
+            | Self::Started { key, .. }
+            | Self::Exited { key, .. }
+            | Self::Stopped { key, .. }
+            | Self::RunEnded { key, .. } => Some(key.job),
+            Self::NodeFound { .. }
+            | Self::NodeSeen { .. }
+            | Self::NodeDrained { .. }
+            | Self::NodeResumed { .. }
+            | Self::Ordered { .. }
+            | Self::Reported { .. } => None,
+        }
+    }
+
+    /// The node whose row it changes, when it changes one by itself.
+    pub fn node(&self) -> Option<&NodeName> {
+        match self {
+            Self::NodeFound { node, .. }
+            | Self::NodeSeen { node, .. }
+            | Self::NodeDrained { node, .. }
+            | Self::NodeResumed { node }
+            | Self::Ordered { node, .. }
+            | Self::Reported { node, .. } => Some(node),
+            Self::Submitted(_)
+            | Self::Held { .. }
+            | Self::Released { .. }
+            | Self::Ripened { .. }
+            | Self::Allocated { .. }
+            | Self::Started { .. }
+            | Self::Exited { .. }
+            | Self::Stopped { .. }
+            | Self::RunEnded { .. }
+            | Self::TasksEnded { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What users and admins do to jobs and nodes: cancel, signal, hold, release, requeue, drain, resume.
+//! One request, however many jobs: what cannot be done to one of them is said of that one alone.
+
+use crate::{
+    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Order, Refusal, RefusalKind,
+    schedule::Orders,
+};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gq_cluster::{Cluster, Event, HeldBy, Job, Link, Stopping};
+use gq_model::{End, IndexSet, JobId, JobRef, JobState, NodeName, Outcome, Reason, RunKey, TaskIndex, Uid};
+
+/// Which jobs are meant. Without `jobs`, every live job that fits all the other words; several words of one kind mean "any".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// By id.
+    pub jobs: Vec<JobRef>,
+    /// By user.
+    pub users: Vec<Uid>,
+    /// By name.
+    pub names: Vec<String>,
+    /// By partition.
+    pub partitions: Vec<String>,
+    /// By state.
+    pub states: Vec<JobState>,
+}
+
+impl Selection {
+    /// Whether it names nothing at all.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether `job` fits every word but its id and state.
+    pub fn fits(&self, job: &Job) -> bool {
+        (self.users.is_empty() || self.users.contains(&job.uid))
+            && (self.names.is_empty() || self.names.contains(&job.spec.name))
+            && (self.partitions.is_empty() || self.partitions.contains(&job.shape.partition))
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// End them.
+    Cancel,
+    /// Send a signal to their processes.
+    Signal(u8),
+    /// Keep them from starting.
+    Hold,
+    /// Let them start.
+    Release,
+    /// End them and let them run again.
+    Requeue,
+}
+
+/// The tasks of one job that a request means.
+struct Target<'a> {
+    job: &'a Job,
+    /// None means all.
+    tasks: Option<IndexSet>,
+}
+
+impl Target<'_> {
+    fn means(&self, task: u32) -> bool {
+        self.tasks.as_ref().is_none_or(|set| set.contains(task))
+    }
+}
+
+pub(crate) fn command(
+    cluster: &Cluster,
+    context: &Context,
+    client: ClientId,
+    by: Actor,
+    verb: &Verb,
+    select: &Selection,
+    ended: &[JobId],
+) -> Decision {
+    if select.is_empty() {
+        let refusal = Refusal::new(RefusalKind::Usage, "no job is named")
+            .hint("name ids, or select by user, name, partition or state");
+        return Decision::reply(client, Answer::Refused(refusal));
+    }
+    let mut decision = Decision::default();
+    let mut orders = Orders::of(cluster);
+    let (mut count, mut failures) = (0u64, Vec::new());
+    for target in targets(cluster, by, select, ended, *verb, &mut failures) {
+        let may = by.admin || by.uid == target.job.uid;
+        let done = if may {
+            act(cluster, context, by, *verb, &target, select, (&mut decision, &mut orders))
+        } else {
+            let text = format!("job {} belongs to {}", target.job.id, target.job.user);
+            Err(Refusal::new(RefusalKind::NotPermitted, text))
+        };
+        match done {
+            Ok(()) => count = count.saturating_add(1),
+            Err(refusal) => failures.push(Failure { what: target.job.id.to_string(), refusal }),
+        }
+    }
+    count = count.saturating_add(ended.iter().filter(|_| *verb == Verb::Cancel).count() as u64);
+    decision.effects.push(Effect::Reply(client, Answer::Done { count, failures }));
+    decision
+}
+
+/// The jobs meant, each once. Jobs of others are passed over silently when they were not named by id.
+fn targets<'a>(
+    cluster: &'a Cluster,
+    by: Actor,
+    select: &Selection,
+    ended: &[JobId],
+    verb: Verb,
+    failures: &mut Vec<Failure>,
+) -> Vec<Target<'a>> {
+    if select.jobs.is_empty() {
+        let mine = |job: &Job| by.admin || job.uid == by.uid;
+        let states = |job: &Job| {
+            select.states.is_empty() || job_states(cluster, job).any(|s| select.states.contains(&s))
+        };
+        let fit = cluster.jobs().filter(|job| select.fits(job) && mine(job) && states(job));
+        return fit.map(|job| Target { job, tasks: None }).collect();
+    }
+    let mut wanted: BTreeMap<JobId, Option<BTreeSet<u32>>> = BTreeMap::new();
+    for reference in &select.jobs {
+        match &reference.tasks {
+            None => {
+                wanted.insert(reference.job, None);
+            }
+            Some(tasks) => {
+                if let Some(set) = wanted.entry(reference.job).or_insert_with(|| Some(BTreeSet::new())) {
+                    set.extend(tasks.iter());
+                }
+            }
+        }
+    }
+    let mut targets = Vec::new();
+    for (id, tasks) in wanted {
+        match cluster.job(id) {
+            Some(job) if select.fits(job) => {
+                targets.push(Target { job, tasks: tasks.map(|set| set.into_iter().collect()) })
+            }
+            Some(_) => {}
+            None if ended.contains(&id) => {
+                if verb != Verb::Cancel {
+                    let refusal = Refusal::new(RefusalKind::Policy, format!("job {id} has ended"));
+                    failures.push(Failure { what: id.to_string(), refusal });
+                }
+            }
+            None => {
+                let refusal = Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {id}"));
+                failures.push(Failure { what: id.to_string(), refusal });
+            }
+        }
+    }
+    targets
+}
+
+/// The states that the tasks of a job are in.
+fn job_states<'a>(cluster: &'a Cluster, job: &'a Job) -> impl Iterator<Item = JobState> + 'a {
+    let waiting = (!job.waiting.is_empty()).then_some(JobState::Pending);
+    let running = job.runs.values().map(|run| {
+        let lost = cluster.node(&run.node).is_some_and(|node| matches!(node.link, Link::Lost { .. }));
+        if lost { JobState::Unknown } else { run.state() }
+    });
+    waiting.into_iter().chain(running)
+}
+
+fn act(
+    cluster: &Cluster,
+    context: &Context,
+    by: Actor,
+    verb: Verb,
+    target: &Target<'_>,
+    select: &Selection,
+    (decision, orders): (&mut Decision, &mut Orders<'_>),
+) -> Result<(), Refusal> {
+    let job = target.job;
+    let wants = |state: JobState| select.states.is_empty() || select.states.contains(&state);
+    let runs = || {
+        job.runs.iter().filter(|(task, run)| {
+            let lost = cluster.node(&run.node).is_some_and(|node| matches!(node.link, Link::Lost { .. }));
+            target.means(task.0) && wants(if lost { JobState::Unknown } else { run.state() })
+        })
+    };
+    let mut stop = |decision: &mut Decision, why: Stopping| {
+        for (task, run) in runs() {
+            // A cancel outranks a requeue; saying the same thing twice changes nothing.
+            if run.stopping == Some(why) || run.stopping == Some(Stopping::Cancel) {
+                continue;
+            }
+            let key = RunKey { job: job.id, task: *task, run: run.number };
+            decision.events.push(Event::Stopped { key, why, by: by.uid });
+            let order = match why {
+                Stopping::Cancel => Order::Cancel(key),
+                Stopping::Requeue => Order::Requeue(key),
+            };
+            orders.write(decision, &run.node, order);
+        }
+    };
+    match verb {
+        Verb::Cancel => {
+            let waits = if wants(JobState::Pending) { waiting(target) } else { IndexSet::default() };
+            if !waits.is_empty() {
+                let outcome =
+                    Outcome::without_exit(End::Cancelled, Reason::Cancelled, format!("by uid {}", by.uid));
+                decision.events.push(Event::TasksEnded {
+                    job: job.id,
+                    tasks: waits,
+                    outcome,
+                    at: context.now,
+                });
+            }
+            stop(decision, Stopping::Cancel);
+            Ok(())
+        }
+        Verb::Requeue => {
+            stop(decision, Stopping::Requeue);
+            Ok(())
+        }
+        Verb::Signal(signal) => {
+            let started: Vec<(TaskIndex, NodeName, RunKey)> = runs()
+                .filter(|(_, run)| run.started().is_some())
+                .map(|(task, run)| {
+                    (*task, run.node.clone(), RunKey { job: job.id, task: *task, run: run.number })
+                })
+                .collect();
+            if started.is_empty() {
+                return Err(Refusal::new(RefusalKind::Policy, format!("job {} does not run", job.id)));
+            }
+            for (_, node, key) in started {
+                orders.write(decision, &node, Order::Signal(key, signal));
+            }
+            Ok(())
+        }
+        Verb::Hold => hold(job, by, decision),
+        Verb::Release => release(job, by, decision),
+    }
+}
+
+fn waiting(target: &Target<'_>) -> IndexSet {
+    match &target.tasks {
+        None => target.job.waiting.clone(),
+        Some(tasks) => tasks.iter().filter(|task| target.job.waiting.contains(*task)).collect(),
+    }
+}
+
+fn hold(job: &Job, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
+    if job.waiting.is_empty() {
+        let text = format!("job {} does not wait: only waiting jobs can be held", job.id);
+        return Err(Refusal::new(RefusalKind::Policy, text));
+    }
+    let holder = if by.uid == job.uid { HeldBy::User } else { HeldBy::Admin };
+    if job.held != Some(HeldBy::Admin) && job.held != Some(holder) {
+        decision.events.push(Event::Held { job: job.id, by: holder });
+    }
+    Ok(())
+}
+
+fn release(job: &Job, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
+    match job.held {
+        None => Ok(()),
+        Some(HeldBy::Admin) if !by.admin => {
+            let text = format!("job {} is held by an admin", job.id);
+            Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"))
+        }
+        Some(_) => {
+            decision.events.push(Event::Released { job: job.id });
+            Ok(())
+        }
+    }
+}
+
+/// Drains (with a reason) or resumes nodes.
+pub(crate) fn nodes(
+    cluster: &Cluster,
+    client: ClientId,
+    by: Actor,
+    names: &[NodeName],
+    drain: Option<&str>,
+) -> Decision {
+    if !by.admin {
+        let refusal = Refusal::new(RefusalKind::NotPermitted, "only admins drain and resume nodes")
+            .hint("admins are named in the conf: [cluster] admins");
+        return Decision::reply(client, Answer::Refused(refusal));
+    }
+    let mut decision = Decision::default();
+    let mut failures = Vec::new();
+    for name in names {
+        if cluster.node(name).is_none() {
+            let refusal = Refusal::new(RefusalKind::Policy, format!("there is no node {name}"))
+                .hint("gqstat --nodes lists them");
+            failures.push(Failure { what: name.to_string(), refusal });
+            continue;
+        }
+        decision.events.push(match drain {
+            Some(reason) => Event::NodeDrained { node: name.clone(), reason: reason.to_string() },
+            None => Event::NodeResumed { node: name.clone() },
+        });
+    }
+    let count = decision.events.len() as u64;
+    decision.effects.push(Effect::Reply(client, Answer::Done { count, failures }));
+    decision
+}

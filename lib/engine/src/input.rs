@@ -1,0 +1,302 @@
+//! Inputs, decisions and effects: what the engine is told and what it answers. Own words of the engine; letters convert at the border.
+
+use crate::{Selection, Verb};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use gq_cluster::Event;
+use gq_model::{
+    Assignment, BootId, Card, Epoch, Fault, JobId, JobSpec, MiB, NodeName, Outcome, Reason, RunKey, Seq,
+    Timestamp, Token, Uid,
+};
+use gq_sched::Outlook;
+
+/// A client that waits for an answer: the household's name for its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(
+    /// A number that is never used twice in one life.
+    pub u64,
+);
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// By the socket's or file's credentials.
+    pub uid: Uid,
+    /// Whether that is root, the controller's own user or one of the conf's admins.
+    pub admin: bool,
+}
+
+/// What holds for all inputs of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The time.
+    pub now: Timestamp,
+    /// The folder of `jobs/` that this turn's job files go to.
+    pub shard: u8,
+}
+
+/// A job file that was found good in the drop box.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Who made it.
+    pub by: Actor,
+    /// His name, or the uid in digits.
+    pub user: String,
+    /// Its token.
+    pub token: Token,
+    /// Its name in the drop box.
+    pub drop_name: String,
+    /// What is asked.
+    pub spec: Arc<JobSpec>,
+    /// SHA-256 of the file in hexadecimal.
+    pub sha256: String,
+}
+
+/// What a node says, beside its numbers.
+#[derive(Clone, Debug)]
+pub enum NodeReport {
+    /// What it has and which runs live there.
+    Joined {
+        /// Its boot.
+        boot: BootId,
+        /// Cpus found.
+        cpus: u32,
+        /// Memory found.
+        memory: MiB,
+        /// Cards found and declared.
+        cards: Vec<Card>,
+        /// Runs that live, with the start of their script.
+        runs: Vec<(RunKey, Option<Timestamp>)>,
+    },
+    /// A script was started.
+    Started(RunKey, Timestamp),
+    /// A script has ended, its processes not all.
+    Exited(RunKey, Timestamp),
+    /// A run has ended and is gone.
+    Ended {
+        /// Which.
+        key: RunKey,
+        /// How.
+        outcome: Outcome,
+        /// When its script was started, if it was.
+        started: Option<Timestamp>,
+        /// When it ended.
+        ended: Timestamp,
+    },
+    /// A run was not started.
+    Refused {
+        /// Which.
+        key: RunKey,
+        /// Whose fault.
+        fault: Fault,
+        /// Why.
+        reason: Reason,
+        /// Details.
+        detail: String,
+    },
+    /// Its cards changed.
+    Cards(Vec<Card>),
+}
+
+/// What the engine is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A user hands over a job.
+    Submit {
+        /// Who waits for the id; none for a file found by the scan.
+        client: Option<ClientId>,
+        /// The job.
+        submission: Box<Submission>,
+        /// The job that this token already is, with its user.
+        known: Option<(JobId, Uid)>,
+    },
+    /// A user asks whether a job would be taken.
+    TestOnly {
+        /// Who waits.
+        client: ClientId,
+        /// Who asks.
+        by: Actor,
+        /// What is asked.
+        spec: Box<JobSpec>,
+    },
+    /// Something is to be done to jobs.
+    Command {
+        /// Who waits.
+        client: ClientId,
+        /// Who asks.
+        by: Actor,
+        /// What.
+        verb: Verb,
+        /// To which.
+        select: Selection,
+        /// Of the ids named, those of jobs that have ended.
+        ended: Vec<JobId>,
+    },
+    /// Nodes are to be drained (with a reason) or resumed.
+    Nodes {
+        /// Who waits.
+        client: ClientId,
+        /// Who asks.
+        by: Actor,
+        /// Which.
+        nodes: Vec<NodeName>,
+        /// Why, for draining.
+        drain: Option<String>,
+    },
+    /// A node reports.
+    Report {
+        /// Which.
+        node: NodeName,
+        /// Its life.
+        epoch: Epoch,
+        /// The report's number.
+        seq: Seq,
+        /// What it says.
+        body: Box<NodeReport>,
+    },
+    /// A node's connection broke, or its beats stopped.
+    NodeSilent {
+        /// Which.
+        node: NodeName,
+    },
+    /// A node has been silent for too long.
+    NodeLost {
+        /// Which.
+        node: NodeName,
+    },
+    /// The conf was read: nodes it declares are to be known.
+    Declared,
+    /// The controller starts: nobody is in sight yet.
+    Restarted,
+    /// The last input of every turn: jobs whose time has come, and a planning pass.
+    Schedule,
+}
+
+/// What kind of refusal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// By policy, or as the job stands.
+    Policy,
+    /// The words are wrong.
+    Usage,
+    /// There is no such job.
+    NoSuchJob,
+    /// The asker may not.
+    NotPermitted,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What kind.
+    pub kind: RefusalKind,
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal without a hint.
+    pub fn new(kind: RefusalKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), hint: None }
+    }
+    /// The same with a hint.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// One thing of many that was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which job or node.
+    pub what: String,
+    /// Why not.
+    pub refusal: Refusal,
+}
+
+/// An answer to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The job is on disk.
+    Submitted(JobId),
+    /// The request would be taken.
+    Tested {
+        /// Where and when it would start, if that is known.
+        start: Option<(NodeName, Timestamp)>,
+        /// Its partition.
+        partition: String,
+        /// Cpus it would hold.
+        cpus: u32,
+    },
+    /// It is done as far as it could be.
+    Done {
+        /// To how many.
+        count: u64,
+        /// To which it was not.
+        failures: Vec<Failure>,
+    },
+    /// It is refused as a whole.
+    Refused(Refusal),
+}
+
+/// What a node is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Start a run.
+    Start(Box<Assignment>),
+    /// End a run to cancel it.
+    Cancel(RunKey),
+    /// End a run to run it again.
+    Requeue(RunKey),
+    /// End a run that nobody here knows.
+    Stray(RunKey),
+    /// Send a signal to a run.
+    Signal(RunKey, u8),
+}
+
+/// What is to be done once the turn is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Answer a client.
+    Reply(ClientId, Answer),
+    /// Send an order to a node; it is kept until the node has acknowledged its number.
+    Order {
+        /// To whom.
+        node: NodeName,
+        /// Its number.
+        seq: Seq,
+        /// What.
+        order: Order,
+    },
+    /// Move a job file out of the drop box: before everything else.
+    File {
+        /// Its name there.
+        drop_name: String,
+        /// Where it goes, relative to the spool directory.
+        job_file: String,
+    },
+    /// A job file in the drop box is not wanted: its job exists, or it was refused.
+    Discard {
+        /// Its name there.
+        drop_name: String,
+    },
+    /// The outlook changed.
+    Outlook(Outlook),
+}
+
+/// What an input means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// What happens.
+    pub events: Vec<Event>,
+    /// What is to be done.
+    pub effects: Vec<Effect>,
+}
+
+impl Decision {
+    pub(crate) fn reply(client: impl Into<Option<ClientId>>, answer: Answer) -> Self {
+        let effects = client.into().map(|client| Effect::Reply(client, answer)).into_iter().collect();
+        Self { events: Vec::new(), effects }
+    }
+}

@@ -1,0 +1,222 @@
+//! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
+
+use crate::{Context, Decision, NodeReport, Order, schedule::Orders};
+use alloc::{format, string::String, vec::Vec};
+use gq_cluster::{Cluster, Event, Link, Next, Node, Policy, Run, Stopping};
+use gq_model::{
+    BootId, Card, End, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Timestamp,
+};
+
+/// A start that fails by the site's fault is tried so often altogether.
+const MAX_LAUNCHES: u32 = 5;
+/// Longest pause between two such tries.
+const MAX_PAUSE: u64 = 300;
+/// Different jobs whose start fails in a row before their node is drained.
+const FAILED_JOBS_TO_DRAIN: usize = 2;
+
+pub(crate) fn report(
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+    name: &NodeName,
+    epoch: Epoch,
+    seq: Seq,
+    body: &NodeReport,
+) -> Decision {
+    let node = cluster.node(name);
+    let (last_epoch, last) = node.map_or((Epoch(0), Seq(0)), |n| (n.epoch, n.last_report));
+    if epoch < last_epoch || (epoch == last_epoch && seq <= last) {
+        return Decision::default();
+    }
+    let mut decision = match (body, node) {
+        (NodeReport::Joined { boot, cpus, memory, cards, runs }, _) => {
+            joined(cluster, policy, context, name, (*boot, *cpus, *memory, cards), runs)
+        }
+        (_, None) => Decision::default(),
+        (NodeReport::Started(key, at), Some(_)) => {
+            on_run(cluster, name, *key, |_| Event::Started { key: *key, at: *at })
+        }
+        (NodeReport::Exited(key, at), Some(_)) => {
+            on_run(cluster, name, *key, |_| Event::Exited { key: *key, at: *at })
+        }
+        (NodeReport::Ended { key, outcome, started, ended }, Some(_)) => on_run(cluster, name, *key, |run| {
+            let started = started.or(run.started());
+            ended_run(run, *key, outcome.clone(), started, *ended)
+        }),
+        (NodeReport::Refused { key, fault, reason, detail }, Some(node)) => {
+            refused(cluster, context, node, *key, (*fault, *reason, detail))
+        }
+        (NodeReport::Cards(cards), Some(node)) => {
+            let found = found(policy, name, node.boot, node.cpus, node.memory, cards);
+            Decision { events: alloc::vec![found], effects: Vec::new() }
+        }
+    };
+    if node.is_some() || matches!(body, NodeReport::Joined { .. }) {
+        decision.events.push(Event::Reported { node: name.clone(), epoch, seq });
+    }
+    decision
+}
+
+/// The event that `event` makes of the live run `key` on `node`; nothing when there is no such run.
+fn on_run(cluster: &Cluster, node: &NodeName, key: RunKey, event: impl FnOnce(&Run) -> Event) -> Decision {
+    let run = live_run(cluster, node, key);
+    Decision { events: run.map(event).into_iter().collect(), effects: Vec::new() }
+}
+
+fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -> Option<&'a Run> {
+    let run = cluster.job(key.job)?.runs.get(&key.task)?;
+    (run.number == key.run && run.node == *node).then_some(run)
+}
+
+fn ended_run(run: &Run, key: RunKey, outcome: Outcome, started: Option<Timestamp>, at: Timestamp) -> Event {
+    // A run that came to its own end before the signal of a requeue reached it has simply ended.
+    let again = run.stopping == Some(Stopping::Requeue) && outcome.end == End::Cancelled;
+    let next =
+        if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
+    Event::RunEnded { key, outcome, started, at, next }
+}
+
+fn refused(
+    cluster: &Cluster,
+    context: &Context,
+    node: &Node,
+    key: RunKey,
+    why: (Fault, Reason, &String),
+) -> Decision {
+    let Some(run) = live_run(cluster, &node.name, key) else { return Decision::default() };
+    let failures = cluster.job(key.job).map_or(0, |job| job.launch_failures).saturating_add(1);
+    let (fault, reason, detail) = why;
+    let over = |end, reason| (Outcome::without_exit(end, reason, detail.clone()), Next::Over);
+    let (outcome, next) = match (fault, run.stopping) {
+        (_, Some(Stopping::Cancel)) => over(End::Cancelled, Reason::Cancelled),
+        (Fault::User, _) => over(End::Failed, reason),
+        (Fault::Site, _) if failures >= MAX_LAUNCHES => over(End::LaunchFailed, reason),
+        (Fault::Site, _) => {
+            let pause = Seconds((1u64 << failures.min(16)).min(MAX_PAUSE));
+            let next =
+                Next::Again { not_before: Some(context.now.after(pause)), site_fault: true, held: None };
+            (Outcome::without_exit(End::LaunchFailed, reason, detail.clone()), next)
+        }
+    };
+    let mut events = alloc::vec![Event::RunEnded { key, outcome, started: None, at: context.now, next }];
+    let others = node.failed_starts.iter().filter(|job| **job != key.job).count();
+    if matches!(next, Next::Again { .. }) && others + 1 >= FAILED_JOBS_TO_DRAIN && node.drained.is_none() {
+        let reason = format!("jobs cannot be started here: {detail}");
+        events.push(Event::NodeDrained { node: node.name.clone(), reason });
+    }
+    Decision { events, effects: Vec::new() }
+}
+
+fn joined(
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+    name: &NodeName,
+    has: (BootId, u32, MiB, &[Card]),
+    runs: &[(RunKey, Option<Timestamp>)],
+) -> Decision {
+    let (boot, cpus, memory, cards) = has;
+    let mut decision = Decision::default();
+    decision.events.push(found(policy, name, Some(boot), cpus, memory, cards));
+    decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
+    let mut orders = Orders::of(cluster);
+    for (key, started) in runs {
+        match (live_run(cluster, name, *key), started) {
+            (Some(run), Some(at)) if run.started().is_none() => {
+                decision.events.push(Event::Started { key: *key, at: *at })
+            }
+            (Some(_), _) => {}
+            (None, _) => orders.write(&mut decision, name, Order::Stray(*key)),
+        }
+    }
+    // Runs of an earlier boot are dead for sure.
+    let held = cluster.node(name).into_iter().flat_map(|node| node.runs().iter());
+    for (id, task) in held {
+        let Some(run) = cluster.job(*id).and_then(|job| job.runs.get(task)) else { continue };
+        if run.boot != boot {
+            let key = RunKey { job: *id, task: *task, run: run.number };
+            decision.events.push(node_failed(run, key, context.now));
+        }
+    }
+    decision
+}
+
+fn node_failed(run: &Run, key: RunKey, at: Timestamp) -> Event {
+    let detail = format!("node {} was booted again", run.node);
+    let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, detail);
+    Event::RunEnded { key, outcome, started: run.started(), at, next: Next::Over }
+}
+
+/// What a node has: as declared, else as found.
+fn found(
+    policy: &Policy,
+    name: &NodeName,
+    boot: Option<BootId>,
+    cpus: u32,
+    memory: MiB,
+    cards: &[Card],
+) -> Event {
+    let declared = policy.declared.get(name);
+    Event::NodeFound {
+        node: name.clone(),
+        boot,
+        cpus: declared.and_then(|d| d.cpus).unwrap_or(cpus),
+        memory: declared.and_then(|d| d.memory).unwrap_or(memory),
+        features: declared.map(|d| d.features.clone()).unwrap_or_default(),
+        cards: cards.to_vec(),
+    }
+}
+
+/// Nodes that the conf declares become known; what it says of nodes that were seen replaces what they had.
+pub(crate) fn declared(cluster: &Cluster, policy: &Policy) -> Decision {
+    let mut decision = Decision::default();
+    for (name, declared) in &policy.declared {
+        let event = match cluster.node(name) {
+            Some(node) if node.boot.is_some() => {
+                found(policy, name, node.boot, node.cpus, node.memory, &node.cards)
+            }
+            _ => found(
+                policy,
+                name,
+                None,
+                declared.cpus.unwrap_or(0),
+                declared.memory.unwrap_or_default(),
+                &declared.cards,
+            ),
+        };
+        let unchanged = |node: &Node| match &event {
+            Event::NodeFound { cpus, memory, features, cards, .. } => {
+                (node.cpus, node.memory, &node.features, &node.cards) == (*cpus, *memory, features, cards)
+            }
+            _ => false,
+        };
+        if !cluster.node(name).is_some_and(|node| unchanged(node)) {
+            decision.events.push(event);
+        }
+    }
+    decision
+}
+
+/// After a start of the controller no node is in sight, and none is lost before one full timeout.
+pub(crate) fn restarted(cluster: &Cluster, context: &Context) -> Decision {
+    let seen = cluster.nodes().filter(|node| matches!(node.link, Link::Up | Link::Suspect { .. }));
+    let link = Link::Suspect { since: context.now };
+    let events = seen.map(|node| Event::NodeSeen { node: node.name.clone(), link }).collect();
+    Decision { events, effects: Vec::new() }
+}
+
+pub(crate) fn silent(cluster: &Cluster, context: &Context, name: &NodeName) -> Decision {
+    let is_up = cluster.node(name).is_some_and(|node| node.link == Link::Up);
+    let event = Event::NodeSeen { node: name.clone(), link: Link::Suspect { since: context.now } };
+    Decision { events: is_up.then_some(event).into_iter().collect(), effects: Vec::new() }
+}
+
+pub(crate) fn lost(cluster: &Cluster, context: &Context, name: &NodeName) -> Decision {
+    let since = cluster.node(name).and_then(|node| match node.link {
+        Link::Suspect { since } => Some(since),
+        Link::Up => Some(context.now),
+        Link::Absent | Link::Lost { .. } => None,
+    });
+    let event = since.map(|since| Event::NodeSeen { node: name.clone(), link: Link::Lost { since } });
+    Decision { events: event.into_iter().collect(), effects: Vec::new() }
+}

@@ -1,0 +1,328 @@
+//! The turn: inputs that arrived together are decided one after the other, each on what the ones before it left; then all of it
+//! is made durable (job files first, then one transaction), and only then do replies and orders leave.
+//!
+//! The store and the courier are handed in, so that the daemon and the simulator run this very code.
+
+use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, decide};
+use alloc::{
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+use gq_cluster::{Cluster, Event, IllegalEvent, Job, Policy};
+use gq_model::{End, JobId, Outcome, Timestamp};
+use gq_sched::Outlook;
+
+/// An event with what its record needs of the state before it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What happened.
+    pub event: Event,
+    /// The job before the event, for events that end something of it.
+    pub before: Option<Arc<Job>>,
+}
+
+/// A job file on its way from the drop box to its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filing {
+    /// Its name in the drop box.
+    pub drop_name: String,
+    /// Where it goes, relative to the spool directory.
+    pub job_file: String,
+}
+
+/// What a turn makes durable, whole or not at all.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// The time of the turn.
+    pub at: Timestamp,
+    /// What happened, in order.
+    pub steps: &'a [Step],
+    /// The state after it.
+    pub cluster: &'a Cluster,
+    /// What is to be done; its orders are to be kept.
+    pub effects: &'a [Effect],
+}
+
+/// A job that ended in this turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// Which.
+    pub job: JobId,
+    /// Its end: that of the worst task.
+    pub outcome: Outcome,
+}
+
+/// Keeps turns: a transaction each.
+pub trait Keeper {
+    /// Why a turn was not kept.
+    type Error;
+    /// Makes a turn durable, whole or not at all.
+    ///
+    /// # Errors
+    /// When it is not durable; nothing of it is then kept.
+    fn keep(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
+    /// Loads the state from its rows.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn load(&mut self) -> Result<Cluster, Self::Error>;
+}
+
+/// Carries out what a turn decided.
+pub trait Courier {
+    /// Moves job files to their places and makes the moves durable. Returns, for each, why it was not done, if it was not.
+    fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>>;
+    /// Moves job files back into the drop box, after a turn that was not kept.
+    fn give_back(&mut self, filings: &[Filing]);
+    /// Shows the new state; before any reply leaves.
+    fn publish(&mut self, cluster: &Cluster, steps: &[Step], outlook: Option<Outlook>);
+    /// Replies and orders, in order.
+    fn act(&mut self, effects: Vec<Effect>);
+    /// Jobs that ended in this turn.
+    fn over(&mut self, jobs: Vec<Over>);
+}
+
+/// Why a turn came to nothing.
+#[derive(Debug)]
+pub enum TurnError<E> {
+    /// The store did not keep it; the state was loaded anew and clients were told.
+    NotKept(E),
+    /// The store did not keep it, or the state became illegal, and the rows cannot be loaded: the daemon must stop.
+    Broken(String),
+}
+
+/// A turn in the making.
+pub struct Turn<'a> {
+    cluster: &'a mut Cluster,
+    policy: &'a Policy,
+    context: Context,
+    steps: Vec<Step>,
+    effects: Vec<Effect>,
+    over: Vec<Over>,
+    outlook: Option<Outlook>,
+}
+
+impl<'a> Turn<'a> {
+    /// Runs one turn over `inputs`; a planning pass comes last.
+    ///
+    /// Job files are moved before anything is applied: a file that cannot be moved is refused and its id is not used.
+    ///
+    /// # Errors
+    /// [`TurnError`]. After `NotKept` the state is what the rows say, and every client of the turn has been refused.
+    pub fn run<K: Keeper, C: Courier>(
+        cluster: &'a mut Cluster,
+        policy: &'a Policy,
+        context: Context,
+        inputs: &[Input],
+        keeper: &mut K,
+        courier: &mut C,
+    ) -> Result<(), TurnError<K::Error>>
+    where
+        K::Error: ToString,
+    {
+        let mut turn = Turn {
+            cluster,
+            policy,
+            context,
+            steps: Vec::new(),
+            effects: Vec::new(),
+            over: Vec::new(),
+            outlook: None,
+        };
+        let filed = match turn.take_all(inputs, courier) {
+            Ok(filed) => filed,
+            Err(illegal) => return turn.undo_illegal(inputs, illegal, keeper, courier),
+        };
+        if turn.steps.is_empty() {
+            turn.finish(courier);
+            return Ok(());
+        }
+        let record =
+            Record { at: context.now, steps: &turn.steps, cluster: turn.cluster, effects: &turn.effects };
+        match keeper.keep(&record) {
+            Ok(()) => {
+                turn.finish(courier);
+                Ok(())
+            }
+            Err(error) => {
+                courier.give_back(&filed);
+                refuse_all(inputs, &error.to_string(), courier);
+                *turn.cluster = keeper.load().map_err(|e| TurnError::Broken(e.to_string()))?;
+                Err(TurnError::NotKept(error))
+            }
+        }
+    }
+
+    /// Decides and applies all inputs; returns the job files that were moved.
+    fn take_all<C: Courier>(
+        &mut self,
+        inputs: &[Input],
+        courier: &mut C,
+    ) -> Result<Vec<Filing>, IllegalEvent> {
+        let mut filed = Vec::new();
+        let (submits, others): (Vec<&Input>, Vec<&Input>) =
+            inputs.iter().partition(|i| matches!(i, Input::Submit { .. }));
+        let mut decisions = Vec::with_capacity(submits.len());
+        for input in submits {
+            // Each is decided on what the ones before it left: their jobs are in the state while the next is decided.
+            let decision = decide(self.cluster, self.policy, &self.context, input);
+            let twin = decision.events.iter().find_map(|event| self.twin(event, &decisions));
+            let decision = match (twin, input) {
+                (Some(job), Input::Submit { client, submission, .. }) => decide(
+                    self.cluster,
+                    self.policy,
+                    &self.context,
+                    &Input::Submit { client: *client, submission: submission.clone(), known: Some(job) },
+                ),
+                _ => decision,
+            };
+            for event in &decision.events {
+                self.cluster.apply(event)?;
+            }
+            decisions.push(decision);
+        }
+        let filings: Vec<Filing> = decisions.iter().flat_map(|d| &d.effects).filter_map(filing).collect();
+        let refusals = if filings.is_empty() { Vec::new() } else { courier.file(&filings) };
+        let mut fates = filings.into_iter().zip(refusals.into_iter().chain(core::iter::repeat(None)));
+        for decision in decisions {
+            let fate = if decision.effects.iter().any(|e| filing(e).is_some()) { fates.next() } else { None };
+            match fate {
+                Some((_, Some(refusal))) => self.take_back(decision, refusal)?,
+                Some((moved, None)) => {
+                    filed.push(moved);
+                    self.record(decision);
+                }
+                None => self.record(decision),
+            }
+        }
+        for input in others.into_iter().chain(core::iter::once(&Input::Schedule)) {
+            let decision = decide(self.cluster, self.policy, &self.context, input);
+            self.take(decision)?;
+        }
+        Ok(filed)
+    }
+
+    /// The job that this very turn accepted under the same token.
+    fn twin(&self, event: &Event, decisions: &[Decision]) -> Option<(JobId, gq_model::Uid)> {
+        let Event::Submitted(new) = event else { return None };
+        decisions.iter().flat_map(|d| &d.events).find_map(|event| match event {
+            Event::Submitted(other) if other.token == new.token => Some((other.id, other.uid)),
+            _ => None,
+        })
+    }
+
+    /// A job that was taken in and whose file could not be moved: it never was.
+    fn take_back(&mut self, decision: Decision, refusal: Refusal) -> Result<(), IllegalEvent> {
+        for event in &decision.events {
+            if let Event::Submitted(new) = event {
+                let outcome =
+                    Outcome::without_exit(End::Cancelled, gq_model::Reason::Cancelled, "never accepted");
+                let tasks = new.tasks.clone();
+                self.cluster.apply(&Event::TasksEnded {
+                    job: new.id,
+                    tasks,
+                    outcome,
+                    at: self.context.now,
+                })?;
+            }
+        }
+        for effect in decision.effects {
+            if let Effect::Reply(client, _) = effect {
+                self.effects.push(Effect::Reply(client, Answer::Refused(refusal.clone())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a decision whose events are applied already.
+    fn record(&mut self, decision: Decision) {
+        self.steps.extend(decision.events.into_iter().map(|event| Step { event, before: None }));
+        self.effects.extend(decision.effects);
+    }
+
+    fn take(&mut self, decision: Decision) -> Result<(), IllegalEvent> {
+        for event in decision.events {
+            let ends = matches!(event, Event::RunEnded { .. } | Event::TasksEnded { .. });
+            let before = event.job().filter(|_| ends).and_then(|id| self.cluster.job(id)).map(Arc::clone);
+            self.cluster.apply(&event)?;
+            if let (Some(before), Some(id)) = (&before, event.job())
+                && self.cluster.job(id).is_none()
+            {
+                self.over.push(over(before, &event));
+            }
+            self.steps.push(Step { event, before });
+        }
+        for effect in decision.effects {
+            match effect {
+                Effect::Outlook(outlook) => self.outlook = Some(outlook),
+                effect => self.effects.push(effect),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish<C: Courier>(self, courier: &mut C) {
+        courier.publish(self.cluster, &self.steps, self.outlook);
+        courier.act(self.effects);
+        if !self.over.is_empty() {
+            courier.over(self.over);
+        }
+    }
+
+    fn undo_illegal<K: Keeper, C: Courier>(
+        self,
+        inputs: &[Input],
+        illegal: IllegalEvent,
+        keeper: &mut K,
+        courier: &mut C,
+    ) -> Result<(), TurnError<K::Error>>
+    where
+        K::Error: ToString,
+    {
+        refuse_all(inputs, &illegal.to_string(), courier);
+        *self.cluster = keeper.load().map_err(|e| TurnError::Broken(e.to_string()))?;
+        Err(TurnError::Broken(illegal.to_string()))
+    }
+}
+
+fn filing(effect: &Effect) -> Option<Filing> {
+    match effect {
+        Effect::File { drop_name, job_file } => {
+            Some(Filing { drop_name: drop_name.clone(), job_file: job_file.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// How a job ended whose last task ended by `event`.
+fn over(before: &Job, event: &Event) -> Over {
+    let last = match event {
+        Event::RunEnded { outcome, .. } | Event::TasksEnded { outcome, .. } => Some(outcome),
+        _ => None,
+    };
+    let worst = before.tally.worst.iter().chain(last).max_by_key(|outcome| outcome.client_code());
+    let unknown = || Outcome::without_exit(End::Failed, gq_model::Reason::None, "");
+    Over { job: before.id, outcome: worst.cloned().unwrap_or_else(unknown) }
+}
+
+/// Tells every client of a turn that came to nothing.
+fn refuse_all<C: Courier>(inputs: &[Input], why: &str, courier: &mut C) {
+    let refusal = Refusal::new(RefusalKind::Policy, format!("not recorded: {why}"));
+    let client = |input: &Input| match input {
+        Input::Submit { client, .. } => *client,
+        Input::TestOnly { client, .. } | Input::Command { client, .. } | Input::Nodes { client, .. } => {
+            Some(*client)
+        }
+        Input::Report { .. }
+        | Input::NodeSilent { .. }
+        | Input::NodeLost { .. }
+        | Input::Declared
+        | Input::Restarted
+        | Input::Schedule => None,
+    };
+    let replies =
+        inputs.iter().filter_map(client).map(|c| Effect::Reply(c, Answer::Refused(refusal.clone())));
+    courier.act(replies.collect());
+}
