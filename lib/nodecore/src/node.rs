@@ -1,0 +1,533 @@
+//! The state of a node and the one function that moves it. Restoring it is in `restore`, numbering reports in `outbox`.
+
+use crate::{
+    Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, StopWhy,
+    TurnAway, outbox::Outbox,
+};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    format,
+    string::String,
+    vec::Vec,
+};
+use gq_model::{
+    Assignment, BootId, Card, End, Epoch, Fault, Outcome, Reason, RunKey, RunNumber, Seq, Timestamp,
+};
+
+/// Most runs a node keeps at a time, the ends that are not acknowledged among them. More are refused.
+pub const MAX_RUNS: usize = 65_536;
+/// Most runs remembered after their end was acknowledged.
+pub const MAX_TOMBSTONES: usize = 16_384;
+
+/// How far a run is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Restored; whether its supervisor lives has not been looked at.
+    Unsure {
+        /// Whether its supervisor was up.
+        up: bool,
+    },
+    /// It waits until an earlier run of its task is over.
+    Held,
+    /// Its supervisor was launched and is not up.
+    Launching,
+    /// Its supervisor is up.
+    Up,
+    /// Its supervisor is dead; its processes are being killed.
+    Lost,
+    /// It has ended, and the controller has not acknowledged it.
+    Over {
+        /// Its end.
+        end: Report,
+        /// The number under which the end was reported last, if it was in this life.
+        seq: Option<Seq>,
+    },
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// What it is to be; none once its supervisor is up.
+    pub(crate) assignment: Option<Box<Assignment>>,
+    /// The boot it was meant for; none of a run that never was.
+    pub(crate) boot: Option<BootId>,
+    /// Why it will not be launched, as things stood when its start was taken; none when it will.
+    pub(crate) refusal: Option<String>,
+    pub(crate) stage: Stage,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) exited: Option<Timestamp>,
+    pub(crate) stop: Option<StopWhy>,
+}
+
+impl Run {
+    pub(crate) const fn unknown() -> Self {
+        Self {
+            assignment: None,
+            boot: None,
+            refusal: None,
+            stage: Stage::Unsure { up: false },
+            started: None,
+            exited: None,
+            stop: None,
+        }
+    }
+    const fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over { .. })
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    me: Identity,
+    pub(crate) runs: BTreeMap<RunKey, Run>,
+    /// Runs that are over and acknowledged: never to be started.
+    pub(crate) gone: BTreeSet<RunKey>,
+    buried: VecDeque<RunKey>,
+    /// Every order up to this number has been taken.
+    pub(crate) taken: Seq,
+    /// Highest life of the controller seen.
+    pub(crate) controller: Epoch,
+    outbox: Outbox,
+    joined: bool,
+    cards: Vec<Card>,
+    /// Cards that wait until the report before them is acknowledged.
+    cards_next: Option<Vec<Card>>,
+}
+
+impl Node {
+    pub(crate) fn new(me: Identity) -> Self {
+        Self {
+            me,
+            runs: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            buried: VecDeque::new(),
+            taken: Seq(0),
+            controller: Epoch(0),
+            outbox: Outbox::default(),
+            joined: false,
+            cards: Vec::new(),
+            cards_next: None,
+        }
+    }
+
+    /// Every order up to this number has been taken.
+    pub const fn taken(&self) -> Seq {
+        self.taken
+    }
+    /// The highest life of the controller seen.
+    pub const fn controller(&self) -> Epoch {
+        self.controller
+    }
+    /// The lowest report kept; one more than the highest when none is.
+    pub fn lowest(&self) -> Seq {
+        self.outbox.lowest()
+    }
+    /// The highest report of this life.
+    pub const fn highest(&self) -> Seq {
+        self.outbox.highest()
+    }
+    /// The runs of which something is kept: those that live, and those whose end was not acknowledged.
+    pub fn kept(&self) -> impl Iterator<Item = RunKey> + '_ {
+        self.runs.keys().copied()
+    }
+
+    /// Numbers the reports made since the last call and returns those to be sent now, in order: nothing while the link
+    /// is down, all that are owed after it came up.
+    pub fn number(&mut self) -> Vec<(Seq, Report)> {
+        if !self.joined {
+            return Vec::new();
+        }
+        let before = self.outbox.highest();
+        let letters = self.outbox.number();
+        for (seq, report) in self.outbox.since(before) {
+            if let Some(Run { stage: Stage::Over { seq: last, .. }, .. }) =
+                report.end_of().and_then(|key| self.runs.get_mut(&key))
+            {
+                *last = Some(*seq);
+            }
+        }
+        letters
+    }
+
+    /// Takes in what happened and says what is to be done, in order. Reports are made by [`Node::number`].
+    pub fn decide(&mut self, input: Input) -> Vec<Effect> {
+        let mut todo = Vec::new();
+        match input {
+            Input::Adopted { key, alive, at } => self.adopt(key, alive, at, &mut todo),
+            Input::Join(machine) => self.join(machine),
+            Input::Head(head) => self.head(head, &mut todo),
+            Input::LinkUp => self.outbox.link(true),
+            Input::LinkDown => self.outbox.link(false),
+            Input::Order { seq, order, at } => self.order(seq, order, at, &mut todo),
+            Input::Acked { epoch, up_to } => self.acked(epoch, up_to, &mut todo),
+            Input::Logged(record) => self.logged(record, &mut todo),
+            Input::LaunchFailed { key, detail } => {
+                let failed = self.runs.get(&key).is_some_and(|run| matches!(run.stage, Stage::Launching));
+                if failed {
+                    self.refuse(key, detail, &mut todo);
+                }
+            }
+            Input::SupervisorGone { key, at } => self.supervisor_gone(key, at, &mut todo),
+            Input::Swept { key, left, at } => self.swept(key, left, at, &mut todo),
+            Input::Cards(cards) => self.look_at_cards(cards),
+        }
+        todo
+    }
+
+    fn adopt(&mut self, key: RunKey, alive: bool, at: Timestamp, todo: &mut Vec<Effect>) {
+        let other_boot = self.runs.get(&key).is_some_and(|run| run.boot.is_some_and(|b| b != self.me.boot));
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        let Stage::Unsure { up } = run.stage else { return };
+        if other_boot {
+            self.end(key, boot_lost(), at, todo);
+        } else if alive {
+            run.stage = if up { Stage::Up } else { Stage::Launching };
+            run.assignment = None;
+            if let (true, Some(why)) = (up, run.stop) {
+                todo.push(Effect::Control(key, Control::Stop(why)));
+            }
+        } else if up || run.started.is_some() {
+            run.stage = Stage::Lost;
+            todo.push(Effect::Sweep { key, again: false });
+        } else if let Some(why) = run.stop {
+            self.end(key, stopped(why), at, todo);
+        } else {
+            // A supervisor says that it is up before it does anything else: nothing of this run was ever executed.
+            self.begin(key, at, todo);
+        }
+    }
+
+    fn join(&mut self, machine: Machine) {
+        if self.joined {
+            return;
+        }
+        self.joined = true;
+        self.cards.clone_from(&machine.cards);
+        let live = self.runs.iter().filter(|(_, run)| !run.is_over());
+        let runs = live.map(|(key, run)| LiveRun { key: *key, started: run.started }).collect();
+        self.outbox.push(Report::Joined { boot: self.me.boot, machine, runs, taken: self.taken });
+        for run in self.runs.values() {
+            if let Stage::Over { end, .. } = &run.stage {
+                self.outbox.push(end.clone());
+            }
+        }
+    }
+
+    fn head(&mut self, head: HeadSeen, todo: &mut Vec<Effect>) {
+        if head.epoch < self.controller {
+            let why = TurnAway::OldLife { epoch: head.epoch, seen: self.controller };
+            return todo.push(Effect::TurnAway(why));
+        }
+        if head.highest < self.taken {
+            let why = TurnAway::OldState { highest: head.highest, taken: self.taken };
+            return todo.push(Effect::TurnAway(why));
+        }
+        self.controller = head.epoch;
+        let expected = next(self.taken);
+        if head.lowest > expected {
+            self.taken = Seq(head.lowest.0.saturating_sub(1));
+            todo.push(Effect::Skipped { from: expected, to: self.taken });
+        }
+        self.acked(head.ack_epoch, head.ack, todo);
+    }
+
+    fn order(&mut self, seq: Seq, order: Order, at: Timestamp, todo: &mut Vec<Effect>) {
+        let expected = next(self.taken);
+        if seq < expected {
+            return;
+        }
+        if seq > expected {
+            return todo.push(Effect::TurnAway(TurnAway::Gap { expected, got: seq }));
+        }
+        self.taken = seq;
+        todo.push(Effect::Append(Record::Taken { seq, controller: self.controller, order: order.clone() }));
+        match order {
+            Order::Start(assignment) => self.start(assignment, at, todo),
+            Order::Stop(key, why) => self.stop(key, why, at, todo),
+            Order::Signal(key, signal) => {
+                if let Some(Run { stage: Stage::Up, .. }) = self.runs.get(&key) {
+                    todo.push(Effect::Control(key, Control::Signal(signal)));
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, assignment: Box<Assignment>, at: Timestamp, todo: &mut Vec<Effect>) {
+        let key = assignment.key;
+        if let Some(run) = self.runs.get(&key) {
+            let last = match (&run.stage, run.exited, run.started) {
+                (Stage::Over { end, .. }, _, _) => Some(end.clone()),
+                (_, Some(at), _) => Some(Report::Exited { key, at }),
+                (_, None, Some(at)) => Some(Report::Started { key, at }),
+                (_, None, None) => None,
+            };
+            if let (Some(last), true) = (last, self.joined) {
+                self.outbox.push(last);
+            }
+            return;
+        }
+        self.enter(assignment);
+        self.begin(key, at, todo);
+    }
+
+    /// Enters a run whose start was taken, and whether it may be launched as things stand.
+    pub(crate) fn enter(&mut self, assignment: Box<Assignment>) {
+        let (key, boot, refusal) = (assignment.key, Some(assignment.boot), self.refusal(&assignment));
+        self.dig_up(key);
+        self.runs.insert(key, Run { assignment: Some(assignment), boot, refusal, ..Run::unknown() });
+    }
+
+    /// Launches a run of which nothing was executed yet, or refuses it, or holds it until its turn comes.
+    fn begin(&mut self, key: RunKey, at: Timestamp, todo: &mut Vec<Effect>) {
+        let earlier = self.earlier_lives(key);
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        if let Some(detail) = run.refusal.take() {
+            self.refuse(key, detail, todo);
+        } else if run.boot != Some(self.me.boot) {
+            self.end(key, boot_lost(), at, todo);
+        } else if earlier {
+            run.stage = Stage::Held;
+        } else {
+            self.launch(key, todo);
+        }
+    }
+
+    /// Why this node will not run it; none when it will.
+    fn refusal(&self, assignment: &Assignment) -> Option<String> {
+        let uid = assignment.uid;
+        if self.gone.contains(&assignment.key) {
+            return Some(String::from("this run was stopped or has ended before"));
+        }
+        if assignment.node != self.me.node {
+            return Some(format!(
+                "it is meant for the node {}, and this is {}",
+                assignment.node, self.me.node
+            ));
+        }
+        if self.later_known(assignment.key) {
+            return Some(String::from("a later run of this task has come already"));
+        }
+        if self.runs.len() >= MAX_RUNS {
+            return Some(format!("this node keeps {MAX_RUNS} runs already; is gqd taking its reports?"));
+        }
+        match self.me.serves {
+            Serves::Users if uid.0 == 0 => Some(String::from("jobs of root are not run")),
+            Serves::Only(mine) if uid != mine => Some(format!(
+                "this node runs jobs of uid {mine} only (it was not started by root), not of uid {uid}"
+            )),
+            Serves::Users | Serves::Only(_) => None,
+        }
+    }
+
+    fn stop(&mut self, key: RunKey, why: StopWhy, at: Timestamp, todo: &mut Vec<Effect>) {
+        // If its end was acknowledged, who asks again has forgotten that, and is told anew.
+        self.dig_up(key);
+        let Some(run) = self.runs.get_mut(&key) else {
+            self.runs.insert(key, Run::unknown());
+            return self.end(key, stopped(why), at, todo);
+        };
+        match &run.stage {
+            Stage::Over { end, .. } => {
+                if self.joined {
+                    self.outbox.push(end.clone());
+                }
+            }
+            Stage::Held => self.end(key, stopped(why), at, todo),
+            // It is told when it is up.
+            Stage::Unsure { .. } | Stage::Launching | Stage::Lost => run.stop = Some(why),
+            Stage::Up => {
+                run.stop = Some(why);
+                todo.push(Effect::Control(key, Control::Stop(why)));
+            }
+        }
+    }
+
+    fn logged(&mut self, record: Record, todo: &mut Vec<Effect>) {
+        match record {
+            Record::Up { key } => self.up(key, todo),
+            Record::Started { key, at } => {
+                self.up(key, todo);
+                let Some(run) = self.runs.get_mut(&key).filter(|run| !run.is_over()) else { return };
+                if run.started.replace(at).is_none() && self.joined {
+                    self.outbox.push(Report::Started { key, at });
+                }
+            }
+            Record::Exited { key, at } => {
+                let Some(run) = self.runs.get_mut(&key).filter(|run| !run.is_over()) else { return };
+                if run.exited.replace(at).is_none() && self.joined {
+                    self.outbox.push(Report::Exited { key, at });
+                }
+            }
+            Record::Ended { key, outcome, started, ended } => {
+                self.over(key, Report::Ended { key, outcome, started, ended }, todo);
+            }
+            Record::Refused { key, fault, reason, detail } => {
+                self.over(key, Report::Refused { key, fault, reason, detail }, todo);
+            }
+            // Written by the node itself, which knows.
+            Record::Life { .. } | Record::Taken { .. } | Record::Acked { .. } => {}
+        }
+    }
+
+    fn up(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        match &mut run.stage {
+            Stage::Unsure { up } => *up = true,
+            Stage::Launching => {
+                run.stage = Stage::Up;
+                if let Some(why) = run.stop {
+                    todo.push(Effect::Control(key, Control::Stop(why)));
+                }
+            }
+            Stage::Held | Stage::Up | Stage::Lost | Stage::Over { .. } => {}
+        }
+    }
+
+    fn supervisor_gone(&mut self, key: RunKey, at: Timestamp, todo: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        match run.stage {
+            Stage::Up => {
+                run.stage = Stage::Lost;
+                todo.push(Effect::Sweep { key, again: false });
+            }
+            Stage::Launching => match run.stop {
+                Some(why) => self.end(key, stopped(why), at, todo),
+                None => self.refuse(key, String::from("gqstep ended before it was up"), todo),
+            },
+            Stage::Unsure { .. } | Stage::Held | Stage::Lost | Stage::Over { .. } => {}
+        }
+    }
+
+    fn swept(&mut self, key: RunKey, left: u32, at: Timestamp, todo: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get(&key).filter(|run| matches!(run.stage, Stage::Lost)) else { return };
+        if left > 0 {
+            return todo.push(Effect::Sweep { key, again: true });
+        }
+        let lost = || Outcome::without_exit(End::Failed, Reason::SupervisorLost, "its supervisor was killed");
+        self.end(key, run.stop.map_or_else(lost, stopped), at, todo);
+    }
+
+    fn acked(&mut self, epoch: Epoch, up_to: Seq, todo: &mut Vec<Effect>) {
+        if epoch != self.me.epoch {
+            return;
+        }
+        for (seq, key) in self.outbox.acked(up_to) {
+            let done = matches!(
+                self.runs.get(&key),
+                Some(Run { stage: Stage::Over { seq: last, .. }, .. }) if *last == Some(seq)
+            );
+            if done {
+                self.runs.remove(&key);
+                self.bury(key);
+                todo.push(Effect::Append(Record::Acked { key }));
+                todo.push(Effect::Forget(key));
+            }
+        }
+        if !self.outbox.owes_cards()
+            && let Some(cards) = self.cards_next.take()
+        {
+            self.look_at_cards(cards);
+        }
+    }
+
+    fn look_at_cards(&mut self, cards: Vec<Card>) {
+        if !self.joined {
+            return;
+        }
+        if self.outbox.owes_cards() {
+            self.cards_next = Some(cards);
+        } else if cards != self.cards {
+            self.cards.clone_from(&cards);
+            self.outbox.push(Report::Cards(cards));
+        }
+    }
+
+    fn launch(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        if let Some(assignment) = run.assignment.take() {
+            run.stage = Stage::Launching;
+            todo.push(Effect::Launch(assignment));
+        }
+    }
+
+    /// An end that the node itself decided.
+    fn end(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
+        let run = self.runs.get(&key);
+        let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
+        todo.push(Effect::Append(Record::Ended { key, outcome: outcome.clone(), started, ended }));
+        self.over(key, Report::Ended { key, outcome, started, ended }, todo);
+    }
+
+    /// A start that the node itself refused: the fault is not the user's.
+    fn refuse(&mut self, key: RunKey, detail: String, todo: &mut Vec<Effect>) {
+        let (fault, reason) = (Fault::Site, Reason::LaunchFailure);
+        todo.push(Effect::Append(Record::Refused { key, fault, reason, detail: detail.clone() }));
+        self.over(key, Report::Refused { key, fault, reason, detail }, todo);
+    }
+
+    /// A run is over, by the node's word or by its supervisor's. Its task's next run, if one waits, may begin.
+    fn over(&mut self, key: RunKey, end: Report, todo: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(&key).filter(|run| !run.is_over()) else { return };
+        run.assignment = None;
+        run.stage = Stage::Over { end: end.clone(), seq: None };
+        if self.joined {
+            self.outbox.push(end);
+        }
+        let waiting = self.runs.range(task_of(key)).find(|(_, run)| !run.is_over());
+        if let Some((next, Run { stage: Stage::Held, .. })) = waiting {
+            self.launch(*next, todo);
+        }
+    }
+
+    /// Whether an earlier run of the same task is not over.
+    fn earlier_lives(&self, key: RunKey) -> bool {
+        self.runs.range(task_of(key)).take_while(|(k, _)| **k < key).any(|(_, run)| !run.is_over())
+    }
+
+    /// Whether a later run of the same task has come.
+    fn later_known(&self, key: RunKey) -> bool {
+        self.runs.range(task_of(key)).any(|(k, _)| *k > key)
+    }
+
+    pub(crate) fn bury(&mut self, key: RunKey) {
+        if self.gone.insert(key) {
+            self.buried.push_back(key);
+        }
+        if self.buried.len() > MAX_TOMBSTONES
+            && let Some(oldest) = self.buried.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn dig_up(&mut self, key: RunKey) {
+        if self.gone.remove(&key) {
+            self.buried.retain(|k| *k != key);
+        }
+    }
+}
+
+/// The keys of all runs of the task of `key`.
+const fn task_of(key: RunKey) -> core::ops::RangeInclusive<RunKey> {
+    RunKey { run: RunNumber(0), ..key }..=RunKey { run: RunNumber(u32::MAX), ..key }
+}
+
+const fn next(seq: Seq) -> Seq {
+    Seq(seq.0.saturating_add(1))
+}
+
+fn boot_lost() -> Outcome {
+    Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "the machine was booted again")
+}
+
+fn stopped(why: StopWhy) -> Outcome {
+    match why {
+        StopWhy::Cancel => Outcome::without_exit(End::Cancelled, Reason::Cancelled, ""),
+        StopWhy::Requeue => Outcome::without_exit(End::Cancelled, Reason::Requeued, ""),
+        StopWhy::Stray => {
+            Outcome::without_exit(End::Cancelled, Reason::Cancelled, "gqd did not know this run")
+        }
+    }
+}
