@@ -85,8 +85,11 @@ fn check_proof(stat: &FileStat, group: Option<u32>) -> Result<(), DropError> {
     if !is_kind(stat, nix::libc::S_IFREG) {
         return Err(DropError::NotYours("it is not a regular file"));
     }
+    if stat.st_nlink == 0 {
+        return Err(DropError::Changing);
+    }
     if stat.st_nlink != 1 {
-        return Err(DropError::NotYours("it has another name elsewhere, or none any more"));
+        return Err(DropError::NotYours("it has another name elsewhere"));
     }
     if mode_of(stat) & 0o022 != 0 {
         return Err(DropError::NotYours("others than its owner may write it"));

@@ -12,6 +12,8 @@ mod letters;
 mod refusal;
 mod root;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use cluster_id::read_cluster_id;
