@@ -2,7 +2,7 @@
 //! together. Every mistake is noted and the walk goes on with the default.
 
 use crate::{
-    config::{Cluster, Config, Node, Partition, SOCKET, Scheduler},
+    config::{Cluster, Config, Node, Partition, Scheduler},
     keys::{self, Key, TABLES},
     mistake::{Notes, Span, nearest},
     value,
@@ -14,8 +14,6 @@ use std::{
 };
 use toml_edit::{Item, Table, TableLike, Value};
 
-/// Longest path that a Unix socket can be bound to, in bytes.
-const MAX_SOCKET_PATH: usize = 107;
 /// Most cards of one node.
 const MAX_NODE_CARDS: usize = 256;
 /// Most partitions.
@@ -164,16 +162,6 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         }
         taken.push((name, dir.clone()));
     }
-    let socket = run_dir.value.join(SOCKET);
-    if socket.as_os_str().len() > MAX_SOCKET_PATH {
-        let at = run_dir.at.as_ref().unwrap_or(&section.at);
-        let most = MAX_SOCKET_PATH - SOCKET.len() - 1;
-        notes.add(
-            at,
-            format!("a socket's path is short: expected a `run_dir` of at most {most} bytes"),
-            None,
-        );
-    }
     Cluster {
         name: section.get(&keys::CLUSTER_NAME, notes),
         spool_dir: spool_dir.value,
@@ -201,7 +189,7 @@ fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
 
 fn nodes(top: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
-    let mut lines: BTreeMap<NodeName, usize> = BTreeMap::new();
+    let mut places: BTreeMap<NodeName, Span> = BTreeMap::new();
     for section in list(top, "node", notes) {
         let names = section.read(&keys::NODE_NAME, notes);
         let model = NodeParts::read(&section, notes);
@@ -210,17 +198,17 @@ fn nodes(top: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Node> {
             notes.add_missing(&section.at, "this [[node]] has no `name`", hint);
             continue;
         };
-        if let Some((name, line)) = names.value.iter().find_map(|n| lines.get(n).map(|line| (n, line))) {
+        if let Some((name, first)) = names.value.iter().find_map(|n| places.get(n).map(|at| (n, at))) {
+            let line = notes.line(first);
             notes.add(&at, format!("node `{name}` is declared already, in line {line}"), None);
         }
-        let line = notes.line(&at);
         for name in names.value {
             if nodes.len() >= MAX_HOSTS {
                 notes.add(&at, format!("more than {MAX_HOSTS} nodes"), None);
                 return nodes;
             }
-            if !lines.contains_key(&name) {
-                lines.insert(name.clone(), line);
+            if !places.contains_key(&name) {
+                places.insert(name.clone(), at.clone());
                 nodes.push(model.name(name));
             }
         }
@@ -302,8 +290,8 @@ fn cards(node: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Card> {
 
 fn partitions(top: &Section<'_>, nodes: &[Node], notes: &mut Notes<'_>) -> Vec<Partition> {
     let mut partitions: Vec<Partition> = Vec::new();
-    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
-    let mut chosen: Option<usize> = None;
+    let mut places: BTreeMap<String, Span> = BTreeMap::new();
+    let mut chosen: Option<Span> = None;
     let declared: BTreeSet<&NodeName> = nodes.iter().map(|n| &n.name).collect();
     for section in list(top, "partition", notes) {
         let name = section.read(&keys::PARTITION_NAME, notes);
@@ -314,25 +302,27 @@ fn partitions(top: &Section<'_>, nodes: &[Node], notes: &mut Notes<'_>) -> Vec<P
                 notes.add_missing(&section.at, "this [[partition]] has no `name`", hint);
             }
             Some(at) if !name.value.is_empty() => {
-                if let Some(line) = lines.get(&name.value) {
+                if let Some(first) = places.get(&name.value) {
+                    let line = notes.line(first);
                     notes.add(
                         at,
                         format!("partition `{}` is declared already, in line {line}", name.value),
                         None,
                     );
                 } else {
-                    lines.insert(name.value.clone(), notes.line(at));
+                    places.insert(name.value.clone(), at.clone());
                 }
             }
             Some(_) => {}
         }
         if default.value {
             let at = default.at.as_ref().unwrap_or(&section.at);
-            match chosen {
-                Some(line) => {
-                    notes.add(at, format!("there is a default partition already, in line {line}"), None)
+            match &chosen {
+                Some(first) => {
+                    let line = notes.line(first);
+                    notes.add(at, format!("there is a default partition already, in line {line}"), None);
                 }
-                None => chosen = Some(notes.line(at)),
+                None => chosen = Some(at.clone()),
             }
         }
         if partitions.len() >= MAX_PARTITIONS {

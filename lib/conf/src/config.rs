@@ -181,9 +181,6 @@ impl Config {
 
     /// The controller's socket.
     pub fn sock(&self) -> PathBuf {
-        self.cluster.run_dir.join(SOCKET)
+        self.cluster.run_dir.join("gqd.sock")
     }
 }
-
-/// The socket's name in `run_dir`.
-pub(crate) const SOCKET: &str = "gqd.sock";
