@@ -3,7 +3,7 @@
 
 use crate::{
     config::{Cluster, Config, Node, Partition, Scheduler},
-    keys::{self, Key, TABLES},
+    keys::{self, Key},
     mistake::{Notes, Span, nearest},
     value,
 };
@@ -92,8 +92,10 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     top.refuse_unknown(notes);
     let cluster = cluster(&single(&top, "cluster", notes), notes);
     let scheduler = scheduler(&single(&top, "scheduler", notes), notes);
-    let nodes = nodes(&top, notes);
-    let partitions = partitions(&top, &nodes, notes);
+    let Nodes { nodes, all_named } = nodes(&top, notes);
+    let declared: BTreeSet<&NodeName> = nodes.iter().map(|n| &n.name).collect();
+    let known = Some(&declared).filter(|d| all_named && !d.is_empty());
+    let partitions = partitions(&top, known, notes);
     Some(Config { cluster, scheduler, partitions, nodes })
 }
 
@@ -115,10 +117,10 @@ fn single<'d>(above: &Section<'d>, name: &'static str, notes: &mut Notes<'_>) ->
     section
 }
 
-/// All tables of the list `name` below `above`, in the order written.
+/// All tables of the list `table` (its full name, such as `node.gpu`) below `above`, in the order written.
 fn list<'d>(above: &Section<'d>, table: &'static str, notes: &mut Notes<'_>) -> Vec<Section<'d>> {
-    let name = TABLES.iter().map(|(_, name, _)| *name).find(|n| table.rsplit('.').next() == Some(n));
-    let Some((key, item)) = name.and_then(|n| above.entries.get_key_value(n)) else { return Vec::new() };
+    let name = table.rsplit('.').next().unwrap_or(table);
+    let Some((key, item)) = above.entries.get_key_value(name) else { return Vec::new() };
     let whole = item.span().or_else(|| key.span()).unwrap_or_else(|| above.at.clone());
     let section = |entries: &'d dyn TableLike, at: Option<Span>| {
         let at = at.unwrap_or_else(|| whole.clone());
@@ -187,12 +189,21 @@ fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
     }
 }
 
-fn nodes(top: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Node> {
+/// The declared nodes.
+struct Nodes {
+    nodes: Vec<Node>,
+    /// Whether the names of all could be read; else what names a node may mean one of the others.
+    all_named: bool,
+}
+
+fn nodes(top: &Section<'_>, notes: &mut Notes<'_>) -> Nodes {
     let mut nodes: Vec<Node> = Vec::new();
+    let mut all_named = true;
     let mut places: BTreeMap<NodeName, Span> = BTreeMap::new();
     for section in list(top, "node", notes) {
         let names = section.read(&keys::NODE_NAME, notes);
         let model = NodeParts::read(&section, notes);
+        all_named &= !names.value.is_empty();
         let Some(at) = names.at else {
             let hint = Some("name = \"ws1\"".to_string());
             notes.add_missing(&section.at, "this [[node]] has no `name`", hint);
@@ -205,7 +216,7 @@ fn nodes(top: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Node> {
         for name in names.value {
             if nodes.len() >= MAX_HOSTS {
                 notes.add(&at, format!("more than {MAX_HOSTS} nodes"), None);
-                return nodes;
+                return Nodes { nodes, all_named: false };
             }
             if !places.contains_key(&name) {
                 places.insert(name.clone(), at.clone());
@@ -213,7 +224,7 @@ fn nodes(top: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Node> {
             }
         }
     }
-    nodes
+    Nodes { nodes, all_named }
 }
 
 /// What the nodes of one `[[node]]` have in common.
@@ -288,43 +299,59 @@ fn cards(node: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Card> {
     cards
 }
 
-fn partitions(top: &Section<'_>, nodes: &[Node], notes: &mut Notes<'_>) -> Vec<Partition> {
+/// The places of partitions' names and of the default, to tell the second of each where the first is.
+#[derive(Default)]
+struct Firsts {
+    names: BTreeMap<String, Span>,
+    default: Option<Span>,
+}
+
+impl Firsts {
+    fn check_name(&mut self, section: &Section<'_>, name: &Read<String>, notes: &mut Notes<'_>) {
+        let Some(at) = &name.at else {
+            let hint = Some("name = \"main\"".to_string());
+            return notes.add_missing(&section.at, "this [[partition]] has no `name`", hint);
+        };
+        let name = &name.value;
+        match self.names.get(name) {
+            Some(first) => {
+                let line = notes.line(first);
+                notes.add(at, format!("partition `{name}` is declared already, in line {line}"), None);
+            }
+            // An empty name is one that could not be read, which has been told.
+            None if name.is_empty() => {}
+            None => {
+                self.names.insert(name.clone(), at.clone());
+            }
+        }
+    }
+
+    fn check_default(&mut self, section: &Section<'_>, default: &Read<bool>, notes: &mut Notes<'_>) {
+        let at = default.at.as_ref().unwrap_or(&section.at);
+        match &self.default {
+            _ if !default.value => {}
+            Some(first) => {
+                let line = notes.line(first);
+                notes.add(at, format!("there is a default partition already, in line {line}"), None);
+            }
+            None => self.default = Some(at.clone()),
+        }
+    }
+}
+
+/// The partitions; `known` are the nodes they may name, when that can be told.
+fn partitions(
+    top: &Section<'_>,
+    known: Option<&BTreeSet<&NodeName>>,
+    notes: &mut Notes<'_>,
+) -> Vec<Partition> {
     let mut partitions: Vec<Partition> = Vec::new();
-    let mut places: BTreeMap<String, Span> = BTreeMap::new();
-    let mut chosen: Option<Span> = None;
-    let declared: BTreeSet<&NodeName> = nodes.iter().map(|n| &n.name).collect();
+    let mut firsts = Firsts::default();
     for section in list(top, "partition", notes) {
         let name = section.read(&keys::PARTITION_NAME, notes);
         let default = section.read(&keys::DEFAULT, notes);
-        match &name.at {
-            None => {
-                let hint = Some("name = \"main\"".to_string());
-                notes.add_missing(&section.at, "this [[partition]] has no `name`", hint);
-            }
-            Some(at) if !name.value.is_empty() => {
-                if let Some(first) = places.get(&name.value) {
-                    let line = notes.line(first);
-                    notes.add(
-                        at,
-                        format!("partition `{}` is declared already, in line {line}", name.value),
-                        None,
-                    );
-                } else {
-                    places.insert(name.value.clone(), at.clone());
-                }
-            }
-            Some(_) => {}
-        }
-        if default.value {
-            let at = default.at.as_ref().unwrap_or(&section.at);
-            match &chosen {
-                Some(first) => {
-                    let line = notes.line(first);
-                    notes.add(at, format!("there is a default partition already, in line {line}"), None);
-                }
-                None => chosen = Some(at.clone()),
-            }
-        }
+        firsts.check_name(&section, &name, notes);
+        firsts.check_default(&section, &default, notes);
         if partitions.len() >= MAX_PARTITIONS {
             notes.add(&section.at, format!("more than {MAX_PARTITIONS} partitions"), None);
             break;
@@ -332,7 +359,7 @@ fn partitions(top: &Section<'_>, nodes: &[Node], notes: &mut Notes<'_>) -> Vec<P
         let max_time = section.get(&keys::MAX_TIME, notes);
         partitions.push(Partition {
             name: name.value,
-            nodes: partition_nodes(&section, &declared, notes),
+            nodes: partition_nodes(&section, known, notes),
             default: default.value,
             max_time,
             default_time: default_time(&section, max_time, notes),
@@ -343,7 +370,7 @@ fn partitions(top: &Section<'_>, nodes: &[Node], notes: &mut Notes<'_>) -> Vec<P
     if partitions.is_empty() {
         partitions.push(Partition::of_every_node());
     }
-    if chosen.is_none()
+    if firsts.default.is_none()
         && let Some(first) = partitions.first_mut()
     {
         first.default = true;
@@ -367,7 +394,7 @@ fn default_time(
 
 fn partition_nodes(
     section: &Section<'_>,
-    declared: &BTreeSet<&NodeName>,
+    known: Option<&BTreeSet<&NodeName>>,
     notes: &mut Notes<'_>,
 ) -> Option<Vec<NodeName>> {
     let lists = section.read(&keys::PARTITION_NODES, notes);
@@ -379,15 +406,14 @@ fn partition_nodes(
     let mut names: Vec<NodeName> = Vec::new();
     let mut seen: BTreeSet<NodeName> = BTreeSet::new();
     for (list, at) in written {
-        if let Some(unknown) = list.iter().find(|n| !declared.is_empty() && !declared.contains(n)) {
-            let near = if notes.is_full() {
-                None
-            } else {
-                nearest(unknown.as_str(), declared.iter().map(|n| n.as_str()))
+        let unknown = |known: &BTreeSet<&NodeName>| list.iter().find(|n| !known.contains(n)).cloned();
+        if let Some((known, unknown)) = known.and_then(|k| unknown(k).map(|u| (k, u))) {
+            let near = || nearest(unknown.as_str(), known.iter().map(|n| n.as_str()));
+            let hint = match if notes.is_full() { None } else { near() } {
+                Some(near) => format!("`{near}`, or a [[node]] of this name"),
+                None => "declare it with a [[node]]".to_string(),
             };
-            let hint = near.map(|n| format!("`{n}`, or a [[node]] of its name"));
-            let hint = hint.or_else(|| Some("declare it with a [[node]]".to_string()));
-            notes.add_missing(&at, format!("node `{unknown}` is not declared"), hint);
+            notes.add_missing(&at, format!("node `{unknown}` is not declared"), Some(hint));
         }
         names.extend(list.into_iter().filter(|n| seen.insert(n.clone())));
     }

@@ -80,14 +80,9 @@ keys! {
     }
 }
 
-/// Tables below a table, with whether they are written as a list (`[[…]]`). The first name is the table they are in.
-pub(crate) const TABLES: &[(&str, &str, bool)] = &[
-    ("", "cluster", false),
-    ("", "scheduler", false),
-    ("", "partition", true),
-    ("", "node", true),
-    ("node", "gpu", true),
-];
+/// The tables, each with the one it is in; the file itself has no name.
+pub(crate) const TABLES: &[(&str, &str)] =
+    &[("", "cluster"), ("", "scheduler"), ("", "partition"), ("", "node"), ("node", "gpu")];
 
 /// Every key that a conf file may hold: its table (such as `cluster` or `node.gpu`), its name, what it is in words.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -96,6 +91,6 @@ pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static str, &'stati
 
 /// The names that may stand in `table`: keys, and tables below it.
 pub(crate) fn names_in(table: &str) -> impl Iterator<Item = &'static str> {
-    let below = TABLES.iter().filter(move |(above, ..)| *above == table).map(|(_, name, _)| *name);
+    let below = TABLES.iter().filter(move |(above, _)| *above == table).map(|(_, name)| *name);
     known_keys().filter(move |(t, ..)| *t == table).map(|(_, name, _)| name).chain(below)
 }

@@ -178,7 +178,6 @@ gpu = [{ model = "x", memory = "1G", slices = ["9x"] }]
         (12, 13, "expected a duration in quotes", ""),
         (13, 18, "expected a whole number from 1 to 10000000, found 0", ""),
         (14, 1, "unknown key `kill_wiat` in [scheduler]", "`kill_wait`"),
-        (17, 21, "node `wx1` is not declared", "`ws1`, or a [[node]] of its name"),
         (20, 8, "partition `main` is declared already, in line 16", ""),
         (21, 11, "there is a default partition already, in line 18", ""),
         (23, 16, "`default_time` 2:00:00 is longer than `max_time` 1:00:00", ""),
@@ -211,6 +210,14 @@ fn what_two_lists_say_alone_is_told_too() {
         bad("[[node]]\nname = \"a\"\nfeatures = [\"x\", \"x\"]\n[cluster]\nadmins = [\"u\", \"u\"]\n");
     let places: Vec<_> = found.iter().map(|(l, c, ..)| (*l, *c)).collect();
     assert_eq!(places, [(3, 18), (5, 16)], "{found:?}");
+    let partition = "[[partition]]\nname = \"p\"\nnodes = [\"ws[1-4]\", \"wx1\"]\n";
+    let found = bad(&format!("{partition}[[node]]\nname = \"ws[1-4]\"\n"));
+    let expected = "node `wx1` is not declared".to_string();
+    assert_eq!(found, [(3, 21, expected, "`ws1`, or a [[node]] of this name".to_string())]);
+    // When a node's name cannot be read, it may be the one that is meant.
+    let found = bad(&format!("{partition}[[node]]\nname = \"ws[1-\"\n[[node]]\nname = \"x\"\n"));
+    assert_eq!((found.len(), found[0].0), (1, 5), "{found:?}");
+    good(partition);
 }
 
 #[test]
