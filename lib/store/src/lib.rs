@@ -1,1 +1,79 @@
-//! Keeps live rows, runs, audit trail, letters and the lock in SQLite.
+//! What the controller keeps: live rows, ended runs, the audit trail, letters on their way, tokens, and the lock, in one SQLite file.
+//!
+//! Knows events and rows, decides nothing. Rooms: `place` (folder, lock, ballast), `schema` (tables and their version),
+//! `commit` (one turn, one transaction), `load` (the state from its rows), `history` (what has ended, on a connection of its own).
+
+mod commit;
+mod history;
+mod load;
+mod place;
+mod record;
+mod schema;
+
+pub use commit::Batch;
+pub use history::{EndedJob, EndedRun, History};
+pub use place::{Place, PlaceError};
+
+use gq_model::{ClusterId, Epoch};
+use rusqlite::{Connection, ErrorCode};
+use thiserror::Error;
+
+/// Why something was not kept or not read.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// There is no room, or the disk takes no writing at present. Nothing was kept; it may be tried again when there is room.
+    #[error("no room to record: {0}")]
+    Full(rusqlite::Error),
+    /// The database failed otherwise. What it holds is not known: the daemon must stop and read it anew.
+    #[error("the state database failed: {0}")]
+    Database(rusqlite::Error),
+    /// A row is not what was written.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// The files are of a newer gq.
+    #[error("state of format {found}; this gq knows formats up to {known}: nothing was touched")]
+    Newer {
+        /// The format found.
+        found: i64,
+        /// The newest known.
+        known: i64,
+    },
+    /// A row could not be written as JSON.
+    #[error("cannot write a row: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        // A failed sync may never be tried again: the system may have dropped what it could not write.
+        let synced = !matches!(
+            error.sqlite_error().map(|e| e.extended_code),
+            Some(rusqlite::ffi::SQLITE_IOERR_FSYNC | rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
+        );
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::CannotOpen) if synced => {
+                Self::Full(error)
+            }
+            Some(ErrorCode::SystemIoFailure) if synced => Self::Full(error),
+            _ => Self::Database(error),
+        }
+    }
+}
+
+/// The controller's store. One connection, one writer.
+pub struct Store {
+    conn: Connection,
+    cluster_id: ClusterId,
+    epoch: Epoch,
+}
+
+impl Store {
+    /// The cluster's identity, made with the state directory.
+    pub fn cluster_id(&self) -> ClusterId {
+        self.cluster_id
+    }
+    /// This life of the controller; higher than every one before.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}

@@ -1,0 +1,194 @@
+//! One turn, one transaction: events, every row they touched, letters, acknowledgements. Whole or not at all.
+
+use crate::{Store, StoreError, record};
+use gq_cluster::{Cluster, Event, Job, Next};
+use gq_model::{IndexSet, JobId, NodeName, Outcome, RunKey, Seq, Timestamp};
+use rusqlite::{Transaction, params};
+use std::collections::BTreeSet;
+
+/// What a turn makes durable.
+pub struct Batch<'a> {
+    /// The time of the turn.
+    pub at: Timestamp,
+    /// What happened, in order; with the job as it was before, for events that end something of it.
+    pub steps: Vec<(&'a Event, Option<&'a Job>)>,
+    /// The state after it.
+    pub cluster: &'a Cluster,
+    /// Orders as they will be sent, byte for byte.
+    pub letters: Vec<(&'a NodeName, Seq, Vec<u8>)>,
+    /// Orders that nodes have acknowledged: up to these numbers they are forgotten.
+    pub acknowledged: &'a [(NodeName, Seq)],
+}
+
+impl Store {
+    /// Makes a turn durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] and others: nothing of it was kept.
+    pub fn commit(&mut self, batch: &Batch<'_>) -> Result<(), StoreError> {
+        let tx = self.conn.transaction()?;
+        let mut jobs = BTreeSet::new();
+        let mut nodes = BTreeSet::new();
+        for (event, before) in &batch.steps {
+            if let Some(job) = event.job() {
+                jobs.insert(job);
+                trail(&tx, job, batch.at, event)?;
+            }
+            if let Some(node) = event.node() {
+                nodes.insert(node);
+            }
+            beside(&tx, event, *before, &mut nodes)?;
+        }
+        rows(&tx, batch.cluster, &jobs, &nodes)?;
+        let mut keep = tx.prepare_cached("INSERT OR REPLACE INTO outbox VALUES(?, ?, ?)")?;
+        for (node, seq, body) in &batch.letters {
+            keep.execute(params![node.as_str(), signed(seq.0), body])?;
+        }
+        let mut forget = tx.prepare_cached("DELETE FROM outbox WHERE node = ? AND seq <= ?")?;
+        for (node, seq) in batch.acknowledged {
+            forget.execute(params![node.as_str(), signed(seq.0)])?;
+        }
+        drop((keep, forget));
+        tx.commit()?;
+        Ok(())
+    }
+
+    /// Writes nothing of importance and waits until it is on disk: whether there is room again.
+    ///
+    /// # Errors
+    /// While there is not.
+    pub fn probe(&mut self) -> Result<(), StoreError> {
+        self.conn.execute("INSERT OR REPLACE INTO meta VALUES('probe', abs(random()))", [])?;
+        Ok(())
+    }
+}
+
+/// The audit trail of a job.
+fn trail(tx: &Transaction<'_>, job: JobId, at: Timestamp, event: &Event) -> Result<(), StoreError> {
+    let body = record::write(event)?;
+    let mut insert = tx.prepare_cached("INSERT INTO event(job, at, crc, body) VALUES(?, ?, ?, ?)")?;
+    insert.execute(params![signed(job.0), at.0, crc32fast::hash(body.as_bytes()), body])?;
+    Ok(())
+}
+
+/// Rows that an event writes beside those of its job and node.
+fn beside<'a>(
+    tx: &Transaction<'_>,
+    event: &'a Event,
+    before: Option<&'a Job>,
+    nodes: &mut BTreeSet<&'a NodeName>,
+) -> Result<(), StoreError> {
+    match event {
+        Event::Submitted(new) => {
+            let mut insert = tx.prepare_cached("INSERT INTO token VALUES(?, ?, ?)")?;
+            insert.execute(params![new.token.0, signed(new.id.0), new.uid.0])?;
+            let mut last = tx.prepare_cached("UPDATE meta SET value = ? WHERE key = 'last_job'")?;
+            last.execute([signed(new.id.0)])?;
+        }
+        Event::RunEnded { key, outcome, started, at, next } => {
+            let Some(job) = before else { return Ok(()) };
+            if let (Next::Again { site_fault: true, .. }, Some(run)) = (next, job.runs.get(&key.task)) {
+                nodes.insert(&run.node);
+            }
+            run_row(tx, job, *key, None, (outcome, *started, *at, matches!(next, Next::Again { .. })))?;
+        }
+        Event::TasksEnded { job: id, tasks, outcome, at } => {
+            let Some(job) = before else { return Ok(()) };
+            let task = gq_model::TaskIndex(tasks.first().unwrap_or(0));
+            let key = RunKey { job: *id, task, run: gq_model::RunNumber(job.next_run(task).0) };
+            run_row(tx, job, key, Some(tasks), (outcome, None, *at, false))?;
+        }
+        Event::Started { key: _, .. }
+        | Event::Held { .. }
+        | Event::Released { .. }
+        | Event::Ripened { .. }
+        | Event::Allocated { .. }
+        | Event::Exited { .. }
+        | Event::Stopped { .. }
+        | Event::NodeFound { .. }
+        | Event::NodeSeen { .. }
+        | Event::NodeDrained { .. }
+        | Event::NodeResumed { .. }
+        | Event::Ordered { .. }
+        | Event::Reported { .. } => {}
+    }
+    Ok(())
+}
+
+/// One narrow row for a run that ended, or for tasks that never started (`tasks`).
+fn run_row(
+    tx: &Transaction<'_>,
+    job: &Job,
+    key: RunKey,
+    tasks: Option<&IndexSet>,
+    (outcome, started, ended, again): (&Outcome, Option<Timestamp>, Timestamp, bool),
+) -> Result<(), StoreError> {
+    let run = if tasks.is_some() { None } else { job.runs.get(&key.task) };
+    let cards =
+        run.filter(|run| !run.cards.is_empty()).map(|run| serde_json::to_string(&run.cards)).transpose()?;
+    let memory = match job.shape.demand.memory {
+        gq_cluster::Memory::Amount(m) => m,
+        gq_cluster::Memory::WholeNode => gq_model::MiB(0),
+    };
+    let mut insert = tx.prepare_cached(
+        "INSERT OR REPLACE INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    insert.execute(params![
+        signed(key.job.0),
+        key.task.0,
+        key.run.0,
+        tasks.filter(|_| job.array).map(ToString::to_string),
+        job.uid.0,
+        job.spec.account,
+        job.shape.partition,
+        gq_model::JobState::Ended(outcome.end).name(),
+        outcome.reason.word(),
+        Some(&outcome.detail).filter(|d| !d.is_empty()),
+        outcome.exit_code,
+        outcome.signal,
+        again,
+        job.submitted.0,
+        started.map(|t| t.0),
+        ended.0,
+        run.map(|run| run.node.as_str()),
+        run.map_or(job.shape.demand.cpus, |run| run.cpus),
+        signed(run.map_or(memory, |run| run.memory).0),
+        cards,
+    ])?;
+    Ok(())
+}
+
+/// Rewrites the rows of the jobs and nodes that were touched.
+fn rows(
+    tx: &Transaction<'_>,
+    cluster: &Cluster,
+    jobs: &BTreeSet<JobId>,
+    nodes: &BTreeSet<&NodeName>,
+) -> Result<(), StoreError> {
+    let mut put = tx.prepare_cached("INSERT OR REPLACE INTO job VALUES(?, ?)")?;
+    let mut gone = tx.prepare_cached("DELETE FROM job WHERE id = ?")?;
+    for id in jobs {
+        match cluster.job(*id) {
+            Some(job) => put.execute(params![signed(id.0), record::write(&**job)?])?,
+            None => gone.execute([signed(id.0)])?,
+        };
+    }
+    let mut put = tx.prepare_cached("INSERT OR REPLACE INTO node VALUES(?, ?)")?;
+    let mut count = tx.prepare_cached("INSERT OR REPLACE INTO inbox VALUES(?, ?, ?, ?)")?;
+    for name in nodes {
+        let Some(node) = cluster.node(name) else { continue };
+        put.execute(params![name.as_str(), record::write(&**node)?])?;
+        count.execute(params![
+            name.as_str(),
+            signed(node.epoch.0),
+            signed(node.last_report.0),
+            signed(node.last_order.0)
+        ])?;
+    }
+    Ok(())
+}
+
+/// SQLite's integers are signed; our counters never come near the sign.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,153 @@
+//! What has ended, read on a connection of its own, so that no question about the past stops the controller's loop.
+
+use crate::{
+    StoreError,
+    load::{text, unsigned},
+    record,
+};
+use gq_cluster::{Event, NewJob};
+use gq_model::{CardUse, JobId, MiB, NodeName, Outcome, RunNumber, TaskIndex, Timestamp};
+use rusqlite::{Connection, OpenFlags, Row};
+use std::{path::Path, time::Duration};
+
+/// A run that ended, or tasks that never started.
+#[derive(Clone, Debug)]
+pub struct EndedRun {
+    /// The task; the first one of `tasks`.
+    pub task: TaskIndex,
+    /// The attempt.
+    pub run: RunNumber,
+    /// Tasks that never started, as `0-9,12`, when it is those of an array.
+    pub tasks: Option<String>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether the task went on afterwards.
+    pub again: bool,
+    /// When its script was started.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// Where it was.
+    pub node: Option<NodeName>,
+    /// Cpus it held.
+    pub cpus: u32,
+    /// Memory it held.
+    pub memory: MiB,
+    /// Cards it held.
+    pub cards: Vec<CardUse>,
+}
+
+/// A job of which something has ended.
+#[derive(Clone, Debug)]
+pub struct EndedJob {
+    /// The job as it was accepted.
+    pub new: NewJob,
+    /// What of it has ended.
+    pub runs: Vec<EndedRun>,
+}
+
+/// A reader of the past.
+pub struct History {
+    conn: Connection,
+}
+
+impl History {
+    /// Opens the database for reading.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(database: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(database, flags)?;
+        conn.busy_timeout(Duration::from_secs(10))?;
+        conn.pragma_update(None, "cache_size", -1024)?;
+        Ok(Self { conn })
+    }
+
+    /// A job by its id, if there ever was one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn job(&self, id: JobId) -> Result<Option<EndedJob>, StoreError> {
+        let mut select =
+            self.conn.prepare_cached("SELECT crc, body FROM event WHERE job = ? ORDER BY seq LIMIT 1")?;
+        let mut rows = select.query([crate::commit::signed(id.0)])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let Event::Submitted(new) = event(row, id)? else {
+            return Err(StoreError::Damaged(format!(
+                "the trail of job {id} does not begin with its submission"
+            )));
+        };
+        let mut select = self.conn.prepare_cached("SELECT * FROM run WHERE job = ? ORDER BY task, run")?;
+        let mut rows = select.query([crate::commit::signed(id.0)])?;
+        let mut runs = Vec::new();
+        while let Some(row) = rows.next()? {
+            runs.push(run(row, id)?);
+        }
+        Ok(Some(EndedJob { new: *new, runs }))
+    }
+
+    /// Ids of jobs of which something ended in one of these states, newest first, at most `most`.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn ended_in(&self, states: &[&str], most: u32) -> Result<Vec<JobId>, StoreError> {
+        let marks = vec!["?"; states.len()].join(",");
+        let query = format!(
+            "SELECT DISTINCT job FROM run WHERE again = 0 AND state IN ({marks}) ORDER BY ended DESC LIMIT {most}"
+        );
+        let mut select = self.conn.prepare_cached(&query)?;
+        let ids =
+            select.query_map(rusqlite::params_from_iter(states), |row| Ok(JobId(unsigned(row.get(0)?))))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+}
+
+pub(crate) fn trail(conn: &Connection, job: JobId) -> Result<Vec<Event>, StoreError> {
+    let mut select = conn.prepare_cached("SELECT crc, body FROM event WHERE job = ? ORDER BY seq")?;
+    let mut rows = select.query([crate::commit::signed(job.0)])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        events.push(event(row, job)?);
+    }
+    Ok(events)
+}
+
+fn event(row: &Row<'_>, job: JobId) -> Result<Event, StoreError> {
+    let (crc, body): (u32, &str) = (row.get(0)?, text(row, 1)?);
+    if crc32fast::hash(body.as_bytes()) != crc {
+        return Err(StoreError::Damaged(format!("an event of job {job}: the checksum does not fit")));
+    }
+    record::read(body, || format!("an event of job {job}"))
+}
+
+fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
+    let damaged = |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {job}: {what}"));
+    let state: gq_model::JobState = text(row, 7)?.parse().map_err(|e| damaged(&e))?;
+    let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };
+    let cards: Option<String> = row.get(19)?;
+    let node: Option<String> = row.get(16)?;
+    Ok(EndedRun {
+        task: TaskIndex(row.get(1)?),
+        run: RunNumber(row.get(2)?),
+        tasks: row.get(3)?,
+        outcome: Outcome {
+            end,
+            reason: text(row, 8)?.parse().map_err(|e| damaged(&e))?,
+            detail: row.get::<_, Option<String>>(9)?.unwrap_or_default(),
+            exit_code: row.get(10)?,
+            signal: row.get(11)?,
+        },
+        again: row.get(12)?,
+        started: row.get::<_, Option<i64>>(14)?.map(Timestamp),
+        ended: Timestamp(row.get(15)?),
+        node: node.map(|n| n.parse()).transpose().map_err(|e| damaged(&e))?,
+        cpus: row.get(17)?,
+        memory: MiB(unsigned(row.get(18)?)),
+        cards: cards
+            .map(|c| serde_json::from_str(&c))
+            .transpose()
+            .map_err(|e| damaged(&e))?
+            .unwrap_or_default(),
+    })
+}

@@ -1,0 +1,122 @@
+//! The state from its rows, and what else a life of the controller needs to begin with.
+
+use crate::{Store, StoreError, record};
+use gq_cluster::{Cluster, Event, Job, Node};
+use gq_model::{JobId, NodeName, Seq, Timestamp, Token, Uid};
+use rusqlite::{OptionalExtension, params};
+
+impl Store {
+    /// Loads the state.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when a row is not what was written or the rows contradict each other.
+    pub fn load(&self) -> Result<Cluster, StoreError> {
+        let last: i64 =
+            self.conn.query_row("SELECT value FROM meta WHERE key = 'last_job'", [], |row| row.get(0))?;
+        let mut jobs = Vec::new();
+        let mut select = self.conn.prepare_cached("SELECT id, body FROM job ORDER BY id")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, body): (i64, &str) = (row.get(0)?, text(row, 1)?);
+            jobs.push(record::read::<Job>(body, || format!("the row of job {id}"))?);
+        }
+        let mut nodes = Vec::new();
+        let mut select = self.conn.prepare_cached(
+            "SELECT node.name, body, epoch, seq, ordered FROM node JOIN inbox ON inbox.node = node.name",
+        )?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let (name, body): (String, &str) = (row.get(0)?, text(row, 1)?);
+            let mut node = record::read::<Node>(body, || format!("the row of node {name}"))?;
+            node.epoch.0 = unsigned(row.get(2)?);
+            node.last_report.0 = unsigned(row.get(3)?);
+            node.last_order.0 = unsigned(row.get(4)?);
+            nodes.push(node);
+        }
+        Cluster::restore(JobId(unsigned(last)), jobs, nodes)
+            .map_err(|illegal| StoreError::Damaged(illegal.to_string()))
+    }
+
+    /// Orders that are not acknowledged, of every node, in order.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn letters(&self) -> Result<Vec<(NodeName, Seq, Vec<u8>)>, StoreError> {
+        let mut select = self.conn.prepare_cached("SELECT node, seq, body FROM outbox ORDER BY node, seq")?;
+        let rows =
+            select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?)))?;
+        rows.map(|row| {
+            let (node, seq, body) = row?;
+            let node = node.parse().map_err(|e| StoreError::Damaged(format!("outbox: {node:?}: {e}")))?;
+            Ok((node, Seq(unsigned(seq)), body))
+        })
+        .collect()
+    }
+
+    /// The job that a token is, with its user.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    pub fn token(&self, token: Token) -> Result<Option<(JobId, Uid)>, StoreError> {
+        let mut select = self.conn.prepare_cached("SELECT job, uid FROM token WHERE token = ?")?;
+        let found =
+            select.query_row(params![token.0], |row| Ok((JobId(unsigned(row.get(0)?)), Uid(row.get(1)?))));
+        Ok(found.optional()?)
+    }
+
+    /// Whether a job of this id was ever accepted.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    pub fn was_job(&self, id: JobId) -> Result<bool, StoreError> {
+        let mut select = self.conn.prepare_cached("SELECT 1 FROM event WHERE job = ? LIMIT 1")?;
+        Ok(select.exists([crate::commit::signed(id.0)])?)
+    }
+
+    /// Which of these jobs ended before `before`, nothing of them living: their job files may go.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    pub fn ended_before(&self, ids: &[JobId], before: Timestamp) -> Result<Vec<JobId>, StoreError> {
+        let mut live = self.conn.prepare_cached("SELECT 1 FROM job WHERE id = ?")?;
+        let mut last = self.conn.prepare_cached("SELECT max(ended) FROM run WHERE job = ?")?;
+        let mut gone = Vec::new();
+        for id in ids {
+            let key = crate::commit::signed(id.0);
+            let ended: Option<i64> = last.query_row([key], |row| row.get(0))?;
+            if ended.is_some_and(|at| at < before.0) && !live.exists([key])? {
+                gone.push(*id);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Forgets tokens of jobs that ended before `before`.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    pub fn forget_tokens(&mut self, before: Timestamp) -> Result<usize, StoreError> {
+        Ok(self.conn.execute(
+            "DELETE FROM token WHERE job NOT IN (SELECT id FROM job)
+             AND (SELECT max(ended) FROM run WHERE run.job = token.job) < ?",
+            [before.0],
+        )?)
+    }
+
+    /// The audit trail of a job, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when a record is not what was written.
+    pub fn trail(&self, job: JobId) -> Result<Vec<Event>, StoreError> {
+        crate::history::trail(&self.conn, job)
+    }
+}
+
+/// A text column without a copy.
+pub(crate) fn text<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Result<&'a str, StoreError> {
+    row.get_ref(column)?.as_str().map_err(|e| StoreError::Damaged(e.to_string()))
+}
+
+pub(crate) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

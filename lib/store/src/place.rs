@@ -1,0 +1,185 @@
+//! The state directory: its folder, the lock that keeps a second controller out, and the ballast that makes room for results when
+//! the disk is full.
+
+use crate::{Store, StoreError, schema};
+use fs2::FileExt;
+use gq_model::ClusterId;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+use thiserror::Error;
+
+const DATABASE: &str = "gq.db";
+const LOCK: &str = "lock";
+const BALLAST: &str = "ballast";
+/// Room kept for the results of running jobs.
+const BALLAST_BYTES: u64 = 64 << 20;
+
+/// Why a state directory was not taken.
+#[derive(Debug, Error)]
+pub enum PlaceError {
+    /// There is no state there.
+    #[error("{}: no state here\n  try: gqd --init for a new queue; if there was one, look whether its disk is mounted", .0.display())]
+    NoState(PathBuf),
+    /// There is something, and it is no state.
+    #[error("{}: not empty, and no state of gq\n  try: another state_dir, or empty it", .0.display())]
+    Strange(PathBuf),
+    /// There is state already.
+    #[error("{}: there is a queue here already\n  try: gqd without --init", .0.display())]
+    Taken(PathBuf),
+    /// Another controller holds it.
+    #[error("{}: another gqd holds this state: {holder}", path.display())]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What the holder wrote of itself.
+        holder: String,
+    },
+    /// Others may read or write the folder.
+    #[error("{}: mode {mode:o} lets others in\n  try: chmod 700", path.display())]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// The system refused something.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// With which file.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The database was not taken.
+    #[error("{}: {source}", path.display())]
+    Store {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        source: StoreError,
+    },
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> PlaceError {
+    move |source| PlaceError::Io { path: path.to_owned(), source }
+}
+
+/// A state directory that is held: nobody else has it while this lives.
+pub struct Place {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Place {
+    /// Makes a new, empty state in `dir`, which must not exist or be empty.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn init(dir: &Path, id: ClusterId, myself: &str) -> Result<Self, PlaceError> {
+        if dir.join(DATABASE).exists() {
+            return Err(PlaceError::Taken(dir.to_owned()));
+        }
+        if !dir.exists() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_at(dir))?;
+        }
+        let strange = |entry: &fs::DirEntry| entry.file_name() != LOCK && entry.file_name() != "node";
+        let entries = fs::read_dir(dir).map_err(io_at(dir))?;
+        if entries.filter_map(Result::ok).any(|entry| strange(&entry)) {
+            return Err(PlaceError::Strange(dir.to_owned()));
+        }
+        let place = Self::hold(dir, myself)?;
+        // The database appears under its name only when it is whole.
+        let (draft, path) = (dir.join("gq.db.new"), dir.join(DATABASE));
+        let _ = fs::remove_file(&draft);
+        let made =
+            schema::create(&draft, id).map_err(|source| PlaceError::Store { path: draft.clone(), source });
+        made.and_then(|()| {
+            fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(io_at(&draft))?;
+            fs::rename(&draft, &path).map_err(io_at(&path))?;
+            File::open(dir).and_then(|d| d.sync_all()).map_err(io_at(dir))
+        })?;
+        Ok(place)
+    }
+
+    /// Takes hold of the state in `dir`.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn open(dir: &Path, myself: &str) -> Result<Self, PlaceError> {
+        if !dir.join(DATABASE).exists() {
+            let empty = fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
+            return Err(if empty {
+                PlaceError::NoState(dir.to_owned())
+            } else {
+                PlaceError::Strange(dir.to_owned())
+            });
+        }
+        Self::hold(dir, myself)
+    }
+
+    fn hold(dir: &Path, myself: &str) -> Result<Self, PlaceError> {
+        let mode = fs::metadata(dir).map_err(io_at(dir))?.permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(PlaceError::Open { path: dir.to_owned(), mode });
+        }
+        let path = dir.join(LOCK);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let mut lock = file.map_err(io_at(&path))?;
+        if FileExt::try_lock_exclusive(&lock).is_err() {
+            let mut holder = String::new();
+            let _ = lock.take(256).read_to_string(&mut holder);
+            return Err(PlaceError::Held { path, holder: holder.trim().escape_debug().to_string() });
+        }
+        // What the lock says is for people only; holding it is what counts.
+        let said = lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{myself}"));
+        if let Err(error) = said {
+            log::warn!("{}: {error}", path.display());
+        }
+        Ok(Self { dir: dir.to_owned(), _lock: lock })
+    }
+
+    /// Opens the store in it, as a new life of the controller.
+    ///
+    /// # Errors
+    /// [`PlaceError::Store`].
+    pub fn store(&self) -> Result<Store, PlaceError> {
+        let path = self.database();
+        schema::open(&path).map_err(|source| PlaceError::Store { path, source })
+    }
+
+    /// The path of the database.
+    pub fn database(&self) -> PathBuf {
+        self.dir.join(DATABASE)
+    }
+
+    /// Makes the ballast, so that there is room to give away later. Says whether it is there.
+    pub fn fill_ballast(&self) -> bool {
+        let path = self.dir.join(BALLAST);
+        if path.metadata().is_ok_and(|m| m.len() >= BALLAST_BYTES) {
+            return true;
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let made = file.and_then(|file| FileExt::allocate(&file, BALLAST_BYTES));
+        if let Err(error) = made {
+            log::warn!("{}: cannot keep 64 MiB in reserve: {error}", path.display());
+            self.drop_ballast();
+            return false;
+        }
+        true
+    }
+
+    /// Gives the ballast's room away.
+    pub fn drop_ballast(&self) {
+        let path = self.dir.join(BALLAST);
+        match fs::remove_file(&path) {
+            Ok(()) => log::warn!("{}: gave up the reserve to record results", path.display()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => log::warn!("{}: {error}", path.display()),
+        }
+    }
+}
