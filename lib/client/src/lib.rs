@@ -1,1 +1,13 @@
-//! The commands of users and admins.
+//! The commands of users and admins: what `gqsub`, `gqstat`, `gqcancel` and `gqctl` do. They ask `gqd` and show what it
+//! answers; they decide nothing about the queue.
+
+pub mod cancel;
+pub mod ctl;
+mod escape;
+pub mod link;
+pub mod out;
+pub mod page;
+pub mod select;
+pub mod stat;
+pub mod submit;
+pub mod trouble;

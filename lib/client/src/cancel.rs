@@ -1,0 +1,152 @@
+//! `gqcancel`: ends jobs, or sends them a signal. Which of them may be ended is `gqd`'s to say.
+
+use crate::{
+    link::{Link, conf_of, conf_option},
+    select::{picked, picking},
+    trouble::{Trouble, run, say, say_hint},
+};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use gq_proto::{Ask, Failure, Reply};
+use nix::sys::signal::Signal;
+use std::{ffi::OsString, str::FromStr};
+
+/// The highest signal there is on Linux.
+const LAST_SIGNAL: u8 = 64;
+
+/// The option table of `gqcancel`.
+pub fn command() -> Command {
+    Command::new("gqcancel")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("End jobs, or send them a signal")
+        .override_usage(
+            "gqcancel [OPTIONS] <ID>...\n       gqcancel [OPTIONS] [-u LIST | --me] [-p LIST] [-n NAME] [-t LIST]",
+        )
+        .long_about(
+            "Ends jobs: a job that waits leaves the queue; one that runs gets SIGTERM, then SIGKILL when it is still \
+             there after the cluster's kill_wait. Jobs are named by id, or by what they are: then those are meant \
+             that fit every option given. With --signal, jobs that run get that signal and nothing else.",
+        )
+        .args(picking())
+        .arg(
+            Arg::new("signal")
+                .long("signal")
+                .short('s')
+                .value_name("SIGNAL")
+                .value_parser(read_signal)
+                .help("Send this signal instead of ending the jobs: TERM, SIGTERM or 15"),
+        )
+        .args(loudness())
+        .arg(conf_option())
+}
+
+/// The options for more and for fewer words.
+pub(crate) fn loudness() -> [Arg; 2] {
+    [
+        Arg::new("quiet")
+            .long("quiet")
+            .short('Q')
+            .action(ArgAction::SetTrue)
+            .conflicts_with("verbose")
+            .help("Say nothing about jobs for which it was not done; the exit code still does"),
+        Arg::new("verbose")
+            .long("verbose")
+            .short('v')
+            .action(ArgAction::SetTrue)
+            .help("Say on stderr for how many jobs it was done"),
+    ]
+}
+
+/// Runs `gqcancel`; returns the exit code.
+pub fn main(argv: Vec<OsString>) -> u8 {
+    run(command(), argv, |words| {
+        let select = picked(words)?;
+        let signal = words.get_one::<u8>("signal").copied();
+        let link = Link::open(conf_of(words))?;
+        let deed = if signal.is_some() { "signalled" } else { "cancelled" };
+        done(&link, link.ask(Ask::Cancel { select, signal })?, "gqcancel", deed, words)
+    })
+}
+
+/// Shows for how many jobs something was done, and for which not; returns the exit code, that of the worst.
+pub(crate) fn done(
+    link: &Link,
+    reply: Reply,
+    program: &str,
+    deed: &str,
+    words: &ArgMatches,
+) -> Result<u8, Trouble> {
+    let Reply::Done { count, failures } = reply else { return Err(link.astray()) };
+    if !words.get_flag("quiet") {
+        failures.iter().for_each(|failure| tell(program, failure));
+    }
+    if words.get_flag("verbose") {
+        say(program, &format!("{deed}: {count}"));
+    }
+    Ok(worst(&failures))
+}
+
+/// Says what was not done.
+pub(crate) fn tell(program: &str, failure: &Failure) {
+    say(program, &format!("{}: {}", failure.what, failure.refusal.text));
+    if let Some(hint) = &failure.refusal.hint {
+        say_hint(hint);
+    }
+}
+
+/// The exit code of many refusals: the highest, 0 when there are none.
+pub(crate) fn worst(failures: &[Failure]) -> u8 {
+    failures.iter().map(|failure| failure.refusal.kind.exit_code()).max().unwrap_or(0)
+}
+
+/// Reads a signal by name, with or without `SIG`, in any case, or by number.
+fn read_signal(text: &str) -> Result<u8, String> {
+    if let Ok(number) = text.parse::<u8>() {
+        return match number {
+            1..=LAST_SIGNAL => Ok(number),
+            _ => Err(format!("signals have the numbers 1 to {LAST_SIGNAL}")),
+        };
+    }
+    let name = text.to_ascii_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    Signal::from_str(&format!("SIG{name}"))
+        .ok()
+        .and_then(|signal| u8::try_from(signal as i32).ok())
+        .ok_or_else(|| "expected a signal such as TERM, SIGUSR1 or 15".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gq_proto::{Refusal, RefusalKind};
+
+    #[test]
+    fn signals_are_read_by_name_and_number() {
+        for text in ["TERM", "SIGTERM", "sigterm", "term", "15"] {
+            assert_eq!(read_signal(text), Ok(15), "{text}");
+        }
+        assert_eq!(read_signal("USR1"), Ok(10));
+        assert_eq!(read_signal("64"), Ok(64));
+        for bad in ["", "0", "65", "-1", "256", "SIG", "SIGSIGTERM", "NOPE", "+15x"] {
+            assert!(read_signal(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_worst_refusal_gives_the_code() {
+        let failure =
+            |kind| Failure { what: "17".into(), refusal: Refusal { kind, text: String::new(), hint: None } };
+        assert_eq!(worst(&[]), 0);
+        assert_eq!(worst(&[failure(RefusalKind::NoSuchJob), failure(RefusalKind::NotPermitted)]), 5);
+        assert_eq!(worst(&[failure(RefusalKind::NoSuchJob), failure(RefusalKind::Policy)]), 4);
+    }
+
+    #[test]
+    fn saying_nothing_cancels_nothing_and_wrong_words_are_usage() {
+        for line in
+            [&["gqcancel"][..], &["gqcancel", "x"], &["gqcancel", "-s", "NOPE", "17"], &["gqcancel", "-Q"]]
+        {
+            assert_eq!(main(line.iter().map(OsString::from).collect()), 2, "{line:?}");
+        }
+        command().debug_assert();
+    }
+}

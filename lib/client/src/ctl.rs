@@ -1,0 +1,194 @@
+//! `gqctl`: what admins, and owners of jobs, tell `gqd`. Who may is `gqd`'s to say.
+
+mod check;
+mod papers;
+
+use crate::{
+    cancel::{done, loudness},
+    escape::shown,
+    link::{Link, conf_of, conf_option},
+    out::Out,
+    select::{picked, picking},
+    trouble::{Trouble, run},
+};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use gq_model::{NodeName, expand_hosts};
+use gq_proto::{Ask, Reply};
+use std::{ffi::OsString, time::Duration};
+
+const PROGRAM: &str = "gqctl";
+/// How long `ping` waits for an answer.
+const PING_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest reason of a drain, in bytes.
+const MAX_REASON: usize = 1024;
+
+/// The option table of `gqctl`.
+pub fn command() -> Command {
+    let jobs = |name: &'static str, about: &'static str| {
+        Command::new(name).about(about).args(picking()).args(loudness())
+    };
+    let nodes = || Arg::new("nodes").value_name("NODES").required(true).help("Nodes: ws1, or ws[1-4,7]");
+    Command::new(PROGRAM)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Control gqd, nodes and jobs")
+        .long_about(
+            "Tells gqd what to do. Jobs may be held, released and requeued by whoever they belong to, and by admins; \
+             everything else that changes something is for admins: root, the user gqd runs as, and the admins of the \
+             conf file.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .arg(conf_option())
+        .subcommand(Command::new("ping").about("Say whether gqd answers, and what it is"))
+        .subcommand(
+            Command::new("check-conf")
+                .about("Read a conf file and tell all its mistakes")
+                .arg(check::file_argument()),
+        )
+        .subcommand(Command::new("reload").about("Have gqd read its conf file again"))
+        .subcommand(Command::new("shutdown").about("Stop gqd; jobs go on"))
+        .subcommand(
+            Command::new("drain")
+                .about("Start nothing more on these nodes; what runs there goes on")
+                .arg(nodes())
+                .arg(
+                    Arg::new("reason")
+                        .long("reason")
+                        .short('r')
+                        .value_name("TEXT")
+                        .conflicts_with("words")
+                        .help("Why, for everybody to see"),
+                )
+                .arg(
+                    Arg::new("words")
+                        .value_name("TEXT")
+                        .action(ArgAction::Append)
+                        .help("The same without an option"),
+                )
+                .args(loudness()),
+        )
+        .subcommand(
+            Command::new("resume").about("Use these nodes again").arg(nodes()).args(loudness()),
+        )
+        .subcommand(jobs("hold", "Keep jobs that wait from starting"))
+        .subcommand(jobs("release", "Let held jobs start"))
+        .subcommand(jobs("requeue", "End jobs that run and put them back into the queue"))
+        .subcommand(papers::completions_command())
+        .subcommand(papers::man_command())
+}
+
+/// Runs `gqctl`; returns the exit code.
+pub fn main(argv: Vec<OsString>) -> u8 {
+    run(command(), argv, |words| {
+        let (name, words) = words.subcommand().ok_or_else(|| Trouble::usage("a command is missing"))?;
+        match name {
+            "ping" => ping(words),
+            "check-conf" => check::check(words),
+            "completions" => papers::completions(words),
+            "man" => papers::man(words),
+            "reload" => tell(words, Ask::Reload),
+            "shutdown" => tell(words, Ask::Shutdown),
+            "drain" => {
+                tell_loudly(words, Ask::Drain { nodes: nodes_of(words)?, reason: reason(words)? }, "drained")
+            }
+            "resume" => tell_loudly(words, Ask::Resume { nodes: nodes_of(words)? }, "resumed"),
+            "hold" => tell_loudly(words, Ask::Hold { select: picked(words)? }, "held"),
+            "release" => tell_loudly(words, Ask::Release { select: picked(words)? }, "released"),
+            "requeue" => tell_loudly(words, Ask::Requeue { select: picked(words)? }, "requeued"),
+            other => Err(Trouble::usage(format!("`{other}` is no command"))),
+        }
+    })
+}
+
+/// Asks for something that is done as a whole or not at all.
+fn tell(words: &ArgMatches, ask: Ask) -> Result<u8, Trouble> {
+    let link = Link::open(conf_of(words))?;
+    let Reply::Done { failures, .. } = link.ask(ask)? else { return Err(link.astray()) };
+    failures.iter().for_each(|failure| crate::cancel::tell(PROGRAM, failure));
+    Ok(crate::cancel::worst(&failures))
+}
+
+/// Asks for something that is done to many.
+fn tell_loudly(words: &ArgMatches, ask: Ask, deed: &str) -> Result<u8, Trouble> {
+    let link = Link::open(conf_of(words))?;
+    done(&link, link.ask(ask)?, PROGRAM, deed, words)
+}
+
+fn ping(words: &ArgMatches) -> Result<u8, Trouble> {
+    let link = Link::open(conf_of(words))?;
+    link.wait_for(Some(PING_PATIENCE))?;
+    let Reply::Pong(cluster) = link.ask(Ask::Ping)? else { return Err(link.astray()) };
+    let mut out = Out::stdout()?;
+    out.put(&format!(
+        "gqd {} of cluster {} ({}) answers, process {}\n",
+        shown(&cluster.version),
+        shown(&cluster.name),
+        cluster.id,
+        cluster.pid
+    ))?;
+    if let Some(why) = &cluster.degraded {
+        out.put(&format!("DEGRADED: no new jobs are taken: {}\n", shown(why)))?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+fn nodes_of(words: &ArgMatches) -> Result<Vec<NodeName>, Trouble> {
+    let list = words.get_one::<String>("nodes").map(String::as_str).unwrap_or_default();
+    expand_hosts(list).map_err(|e| Trouble::usage(e.to_string()))
+}
+
+fn reason(words: &ArgMatches) -> Result<String, Trouble> {
+    let said: Vec<&str> =
+        words.get_many::<String>("words").into_iter().flatten().map(String::as_str).collect();
+    let reason = words.get_one::<String>("reason").cloned().unwrap_or_else(|| said.join(" "));
+    match reason.trim() {
+        "" => Err(Trouble::usage("a reason is missing").with_hint("gqctl drain NODES --reason TEXT")),
+        reason if reason.len() > MAX_REASON => {
+            Err(Trouble::usage(format!("a reason may have {MAX_REASON} bytes")))
+        }
+        reason => Ok(reason.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(line: &str) -> u8 {
+        main(line.split('|').map(OsString::from).collect())
+    }
+
+    #[test]
+    fn the_option_table_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_words_are_usage() {
+        for line in [
+            "gqctl",
+            "gqctl|nonsense",
+            "gqctl|drain|ws1",
+            "gqctl|drain|ws1|--reason| ",
+            "gqctl|drain|ws[1|fan",
+            "gqctl|resume",
+            "gqctl|hold",
+            "gqctl|requeue|x",
+            "gqctl|check-conf|/no/such/file",
+        ] {
+            assert_eq!(code(line), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_words_behind_a_node_are_the_reason() {
+        let command = command();
+        let matches =
+            command.try_get_matches_from(["gqctl", "drain", "ws[1-2]", "fan", "is", "loud"]).unwrap();
+        let (_, words) = matches.subcommand().unwrap();
+        assert_eq!(reason(words).unwrap(), "fan is loud");
+        assert_eq!(nodes_of(words).unwrap().len(), 2);
+    }
+}

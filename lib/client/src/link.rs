@@ -1,0 +1,134 @@
+//! The link to `gqd`: finds its socket through the conf file, asks, and takes the answers. Knows no command.
+
+use crate::trouble::{REFUSED, Trouble, UNREACHABLE, USAGE};
+use gq_conf::Config;
+use gq_ipc::{Conn, IpcError};
+use gq_proto::{ASK_VERSION, Ask, Asked, MAX_FRAME, MAX_LIST_FRAME, Reply};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How long a client waits for an answer, unless it is told to wait otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads the conf file that `option` (`--conf`), `$GQ_CONF` or the default place names.
+///
+/// # Errors
+/// All mistakes of the file, as they are told (exit code 2).
+pub fn conf(option: Option<&Path>) -> Result<Config, Trouble> {
+    gq_conf::read(&gq_conf::find_conf(option)).map_err(|e| Trouble::new(USAGE, e.to_string()))
+}
+
+/// The option `--conf` of every program.
+pub fn conf_option() -> clap::Arg {
+    clap::Arg::new("conf")
+        .long("conf")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .value_hint(clap::ValueHint::FilePath)
+        .global(true)
+        .help("Read this conf file instead of $GQ_CONF or /etc/gq/gq.conf")
+}
+
+/// Reads what `--conf` said.
+pub fn conf_of(words: &clap::ArgMatches) -> Option<&Path> {
+    words.get_one::<PathBuf>("conf").map(PathBuf::as_path)
+}
+
+/// A connection to `gqd`.
+#[derive(Debug)]
+pub struct Link {
+    conn: Conn,
+    sock: PathBuf,
+}
+
+impl Link {
+    /// Connects to the `gqd` of the conf file that `option` names; see [`conf`].
+    ///
+    /// # Errors
+    /// Exit code 2 when the conf cannot be read, 3 when nobody answers.
+    pub fn open(option: Option<&Path>) -> Result<Self, Trouble> {
+        Self::open_at(conf(option)?.sock())
+    }
+
+    /// Connects to the `gqd` that listens at `sock`.
+    ///
+    /// # Errors
+    /// Exit code 3 when nobody answers.
+    pub fn open_at(sock: PathBuf) -> Result<Self, Trouble> {
+        let conn = Conn::connect(&sock).map_err(|e| unreachable(&sock, &e))?;
+        let link = Self { conn, sock };
+        link.wait_for(Some(PATIENCE))?;
+        Ok(link)
+    }
+
+    /// Sets how long an answer may take; none means for ever. It is [`PATIENCE`] at first.
+    ///
+    /// # Errors
+    /// Exit code 3 when the connection cannot be set so.
+    pub fn wait_for(&self, answer: Option<Duration>) -> Result<(), Trouble> {
+        self.conn.set_timeouts(answer, Some(PATIENCE)).map_err(|e| unreachable(&self.sock, &e))
+    }
+
+    /// Asks, and takes the (first) answer.
+    ///
+    /// # Errors
+    /// The refusal with its own exit code, when it is refused; exit code 3 when no answer comes, 2 when the question is
+    /// too long.
+    pub fn ask(&self, ask: Ask) -> Result<Reply, Trouble> {
+        let question = serde_json::to_vec(&Asked { v: ASK_VERSION, ask })
+            .map_err(|e| Trouble::new(REFUSED, format!("cannot write the question: {e}")))?;
+        if question.len() > MAX_FRAME {
+            return Err(Trouble::usage("too many words for one question").with_hint("ask in several parts"));
+        }
+        let sent = self.conn.send(&question);
+        match self.next() {
+            Ok(reply) => Ok(reply),
+            // Who refuses a connection says so and closes it, perhaps before the question arrives.
+            Err(trouble) => Err(sent.map_or_else(|e| unreachable(&self.sock, &e), |()| trouble)),
+        }
+        .and_then(|reply| match reply {
+            Reply::Refused(refusal) => Err(refusal.into()),
+            other => Ok(other),
+        })
+    }
+
+    /// Takes the next answer to a question that has several.
+    ///
+    /// # Errors
+    /// Exit code 3 when it does not come, or is none of this version.
+    pub fn next(&self) -> Result<Reply, Trouble> {
+        let frame = self
+            .conn
+            .recv(MAX_LIST_FRAME)
+            .and_then(|frame| frame.ok_or(IpcError::Closed))
+            .map_err(|e| unreachable(&self.sock, &e))?;
+        serde_json::from_slice(&frame).map_err(|e| {
+            Trouble::new(
+                UNREACHABLE,
+                format!("gqd at {} gives an answer that is not understood: {e}", self.sock.display()),
+            )
+            .with_hint("use the gqd and the clients of one version")
+        })
+    }
+
+    /// The trouble of an answer of another kind than the question's.
+    pub fn astray(&self) -> Trouble {
+        Trouble::new(UNREACHABLE, format!("gqd at {} answers another question", self.sock.display()))
+            .with_hint("use the gqd and the clients of one version")
+    }
+}
+
+fn unreachable(sock: &Path, error: &IpcError) -> Trouble {
+    let (why, hint) = match error {
+        IpcError::NotThere { source, .. } => {
+            (source.to_string(), "start gqd, or name its conf file with --conf or $GQ_CONF")
+        }
+        IpcError::Closed => ("it closed the connection".to_owned(), "gqctl ping, and the log of gqd"),
+        IpcError::Timeout => (error.to_string(), "gqctl ping, and the log of gqd"),
+        IpcError::Squatted { .. } | IpcError::TooLarge { .. } => (error.to_string(), "the log of gqd"),
+        IpcError::Io { source, .. } => (source.to_string(), "the permissions of the socket and its folder"),
+    };
+    Trouble::new(UNREACHABLE, format!("gqd does not answer at {}: {why}", sock.display())).with_hint(hint)
+}

@@ -1,0 +1,266 @@
+//! Fields: everything that can be shown of a job in a column, each declared once with its letter, names and heading.
+
+use super::clock::Clock;
+use gq_model::{JobState, Seconds, Timestamp, compress_hosts, format_limit, format_size};
+use gq_proto::{GpuView, JobView};
+use std::fmt::Write;
+
+/// How a field is declared.
+pub(crate) struct Declared {
+    /// Which it is.
+    pub field: Field,
+    /// Its letter after `%`; a blank when it has none.
+    pub letter: char,
+    /// Its names, the first for show.
+    pub names: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+macro_rules! fields {
+    ($($name:ident $letter:literal [$($word:literal)*] $head:literal $help:literal;)*) => {
+        /// Something that can be shown of a job.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Field { $(#[doc = $help] $name,)* }
+        /// All fields, in the order of the manual.
+        pub(crate) const FIELDS: &[Declared] = &[$(Declared {
+            field: Field::$name, letter: $letter, names: &[$($word),*], help: $help,
+        },)*];
+        impl Field {
+            /// Its heading.
+            pub(crate) const fn head(self) -> &'static str { match self { $(Self::$name => $head,)* } }
+        }
+    };
+}
+fields! {
+    Id 'i' ["jobid" "jobarrayid"] "JOBID" "the job, or the task of an array: 17, 17_3, 17_[4-9%2]";
+    Job 'A' ["job"] "JOBID" "the job's number, the same for all tasks of an array";
+    Array 'F' ["arrayjobid"] "ARRAY_JOB_ID" "the same as %A";
+    Task 'K' ["arraytaskid"] "ARRAY_TASK_ID" "the task or tasks of an array";
+    Name 'j' ["name" "jobname"] "NAME" "the job's name";
+    Partition 'P' ["partition"] "PARTITION" "its partition";
+    User 'u' ["user" "username"] "USER" "whose it is";
+    Uid 'U' ["userid" "uid"] "UID" "whose it is, as a number";
+    Account 'a' ["account"] "ACCOUNT" "its label for accounting";
+    Code 't' ["statecompact" "st"] "ST" "its state as a code: PD, R, CG";
+    State 'T' ["state"] "STATE" "its state in full: PENDING, RUNNING";
+    Reason 'r' ["reason"] "REASON" "why it waits, or why it ended so";
+    Where 'R' ["reasonlist" "where"] "NODELIST(REASON)" "its nodes, or in parentheses why it has none";
+    Detail ' ' ["reasondetail"] "REASON_DETAIL" "more about the reason";
+    Used 'M' ["timeused" "time"] "TIME" "how long it has run";
+    Left 'L' ["timeleft"] "TIME_LEFT" "how long it may still run";
+    Limit 'l' ["timelimit"] "TIME_LIMIT" "how long it may run";
+    Submit 'V' ["submittime"] "SUBMIT_TIME" "when it was submitted";
+    Begin ' ' ["begintime" "eligibletime"] "BEGIN_TIME" "before when it may not start";
+    Start 'S' ["starttime"] "START_TIME" "when it started, or is expected to";
+    End 'e' ["endtime"] "END_TIME" "when it ended, or has to";
+    NodeCount 'D' ["numnodes" "nodecount"] "NODES" "how many nodes";
+    Nodes 'N' ["nodelist" "nodes"] "NODELIST" "its nodes";
+    BatchHost 'B' ["batchhost"] "EXEC_HOST" "the node on which its script runs";
+    Expected 'Y' ["schednodes"] "SCHEDNODES" "the nodes it is expected to get: not told";
+    Cpus 'C' ["numcpus" "cpus"] "CPUS" "its cpus";
+    Memory 'm' ["minmemory" "memory"] "MIN_MEMORY" "its memory";
+    Gres 'b' ["gres" "tres-per-node"] "TRES_PER_NODE" "its cards in the words of --gres";
+    Gpus ' ' ["gpus" "gpucount"] "GPUS" "its cards and slices: how many of which";
+    GpuIds ' ' ["gpuids"] "GPU_IDS" "the cards and slices it holds: node:index";
+    Features 'f' ["feature" "features"] "FEATURES" "features it asks of its node";
+    Share 'h' ["oversubscribe"] "OVER_SUBSCRIBE" "OK, or NO when it wants its node alone";
+    Priority 'Q' ["priority" "prioritylong"] "PRIORITY" "its place: higher goes first";
+    Fraction 'p' ["prioritynormal"] "PRIORITY" "its place as a fraction of the highest there is";
+    Qos 'q' ["qos"] "QOS" "its quality of service: none yet";
+    Exclude 'x' ["excnodes"] "EXC_NODES" "nodes it does not want: not told";
+    Dependency 'E' ["dependency"] "DEPENDENCY" "jobs it waits for: none yet";
+    Reservation 'v' ["reservation"] "RESERVATION" "its reservation: none yet";
+    Licences 'W' ["licenses"] "LICENSES" "its licences: none yet";
+    Command 'o' ["command"] "COMMAND" "its script, as it was named";
+    WorkDir 'Z' ["workdir"] "WORK_DIR" "its working directory";
+    Stdout ' ' ["stdout"] "STDOUT" "its output file";
+    Stderr ' ' ["stderr"] "STDERR" "its error file";
+    Comment 'k' ["comment"] "COMMENT" "its comment";
+    Exit ' ' ["exitcode" "exit_code"] "EXIT_CODE" "exit code and signal of its script, as 1:0";
+    Run ' ' ["run" "restartcnt"] "RUN" "attempts so far";
+}
+
+/// What is shown where there is nothing, as Slurm writes it.
+const NULL: &str = "(null)";
+const NOT_KNOWN: &str = "N/A";
+
+impl Field {
+    /// Finds a field by its letter.
+    pub(crate) fn of_letter(letter: char) -> Option<Self> {
+        FIELDS.iter().find(|d| d.letter == letter && letter != ' ').map(|d| d.field)
+    }
+
+    /// Finds a field by one of its names, in any case.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        FIELDS.iter().find(|d| d.names.iter().any(|n| n.eq_ignore_ascii_case(name))).map(|d| d.field)
+    }
+
+    /// Whether its column is read from the right: numbers and spans.
+    pub(crate) const fn is_right(self) -> bool {
+        matches!(
+            self,
+            Self::Id
+                | Self::Job
+                | Self::Array
+                | Self::Uid
+                | Self::Used
+                | Self::Left
+                | Self::Limit
+                | Self::NodeCount
+                | Self::Cpus
+                | Self::Memory
+                | Self::Priority
+                | Self::Fraction
+                | Self::Run
+        )
+    }
+
+    /// Writes what the field says of `job` behind `out`, unescaped.
+    pub(crate) fn write(self, job: &JobView, clock: &Clock, out: &mut String) {
+        let or_null = |text: &Option<String>, out: &mut String| out.push_str(text.as_deref().unwrap_or(NULL));
+        // Writing to a string does not fail.
+        let _ = match self {
+            Self::Id => write_id(job, out),
+            Self::Job | Self::Array => write!(out, "{}", job.id),
+            Self::Task => match (&job.array_tasks, job.array_task_id) {
+                (Some(tasks), _) => out.write_str(tasks),
+                (None, Some(task)) => write!(out, "{task}"),
+                (None, None) => out.write_str(NOT_KNOWN),
+            },
+            Self::Uid => write!(out, "{}", job.uid),
+            Self::Reason => out.write_str(job.reason.word()),
+            Self::Where => write_where(job, out),
+            Self::Used => write!(out, "{}", used(job, clock.now)),
+            Self::Left => match job.time_limit {
+                None => out.write_str(&format_limit(None)),
+                Some(limit) => {
+                    write!(out, "{}", Seconds(limit.0.saturating_sub(used(job, clock.now).0)))
+                }
+            },
+            Self::NodeCount => write!(out, "{}", job.nodes.len().max(1)),
+            Self::Cpus => write!(out, "{}", job.cpus),
+            Self::Gres if job.gpus.is_empty() && job.gpu_count == 0 => out.write_str(NOT_KNOWN),
+            Self::Gres => write_cards(job, out, |count, slice, out| match slice {
+                None => write!(out, "gpu:{count}"),
+                Some(profile) => write!(out, "gpu:{profile}:{count}"),
+            }),
+            Self::Gpus => write_cards(job, out, |count, slice, out| match slice {
+                None => write!(out, "{count}"),
+                Some(profile) => write!(out, "{count}x{profile}"),
+            }),
+            Self::GpuIds => write_card_ids(&job.gpus, out),
+            Self::Priority => write!(out, "{}", job.priority),
+            Self::Fraction => write!(out, "{:.14}", job.priority as f64 / f64::from(u32::MAX)),
+            Self::Run => write!(out, "{}", job.run),
+            Self::Exit => match (job.exit_code, job.signal) {
+                (None, None) => out.write_str(NOT_KNOWN),
+                (code, signal) => write!(out, "{}:{}", code.unwrap_or(0), signal.unwrap_or(0)),
+            },
+            Self::Name => out.write_str(&job.name),
+            Self::Partition => out.write_str(&job.partition),
+            Self::User => out.write_str(&job.user),
+            Self::Code => match job.state.parse::<JobState>() {
+                Ok(state) => out.write_str(state.code()),
+                Err(_) => out.write_str(&job.state),
+            },
+            Self::State => out.write_str(&job.state),
+            Self::Limit => out.write_str(&format_limit(job.time_limit)),
+            Self::Submit => write_time(Some(job.submit_time), clock, out),
+            Self::Begin => write_time(job.begin_time, clock, out),
+            Self::Start => write_time(job.start_time.or(job.expected_start), clock, out),
+            Self::End => write_time(end(job), clock, out),
+            Self::Nodes => out.write_str(&compress_hosts(&job.nodes)),
+            Self::BatchHost => out.write_str(job.nodes.first().map_or(NOT_KNOWN, |node| node.as_str())),
+            Self::Memory => out.write_str(&format_size(job.memory_mib)),
+            Self::Features if job.features.is_empty() => out.write_str(NULL),
+            Self::Features => out.write_str(&job.features.join("&")),
+            Self::Share => out.write_str(if job.exclusive { "NO" } else { "OK" }),
+            Self::Stdout => out.write_str(&job.stdout),
+            Self::Stderr => out.write_str(&job.stderr),
+            Self::WorkDir => out.write_str(&job.work_dir),
+            Self::Account => return or_null(&job.account, out),
+            Self::Detail => return or_null(&job.reason_detail, out),
+            Self::Command => return or_null(&job.command, out),
+            Self::Comment => return or_null(&job.comment, out),
+            Self::Expected
+            | Self::Qos
+            | Self::Exclude
+            | Self::Dependency
+            | Self::Reservation
+            | Self::Licences => out.write_str(NULL),
+        };
+    }
+}
+
+/// Writes a job as people name it: `17`, `17_3`, `17_[4-9%2]`.
+pub(crate) fn write_id(job: &JobView, out: &mut String) -> std::fmt::Result {
+    match (&job.array_tasks, job.array_task_id) {
+        (Some(tasks), _) => write!(out, "{}_[{tasks}]", job.id),
+        (None, Some(task)) => write!(out, "{}_{task}", job.id),
+        (None, None) => write!(out, "{}", job.id),
+    }
+}
+
+fn write_where(job: &JobView, out: &mut String) -> std::fmt::Result {
+    use gq_model::{End, Reason};
+    let ended_badly = matches!(job.state.parse(), Ok(JobState::Ended(end)) if end != End::Completed);
+    let tells_reason = job.reason != Reason::None && (ended_badly || job.nodes.is_empty());
+    if tells_reason { write!(out, "({})", job.reason) } else { out.write_str(&compress_hosts(&job.nodes)) }
+}
+
+/// How long the job has run, in whole seconds.
+pub(crate) fn used(job: &JobView, now: Timestamp) -> Seconds {
+    let until = job.end_time.unwrap_or(now);
+    Seconds(job.start_time.map_or(0, |start| until.micros_since(start) / 1_000_000))
+}
+
+/// When the job ended, or has to end once it runs (or starts when it is expected to).
+fn end(job: &JobView) -> Option<Timestamp> {
+    let planned = || Some(job.start_time.or(job.expected_start)?.after(job.time_limit?));
+    job.end_time.or_else(planned)
+}
+
+fn write_time(at: Option<Timestamp>, clock: &Clock, out: &mut String) -> std::fmt::Result {
+    match at.and_then(|at| clock.civil(at)) {
+        Some(text) => out.write_str(&text),
+        None => out.write_str(NOT_KNOWN),
+    }
+}
+
+/// Writes how many cards and slices a job holds, or asks for while it holds none.
+fn write_cards(
+    job: &JobView,
+    out: &mut String,
+    one: impl Fn(usize, Option<&str>, &mut String) -> std::fmt::Result,
+) -> std::fmt::Result {
+    if job.gpus.is_empty() {
+        return one(job.gpu_count as usize, None, out);
+    }
+    let mut kinds: Vec<(Option<&str>, usize)> = Vec::new();
+    for gpu in &job.gpus {
+        let slice = gpu.slice.as_deref();
+        match kinds.iter_mut().find(|(kind, _)| *kind == slice) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((slice, 1)),
+        }
+    }
+    for (at, (slice, count)) in kinds.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        one(count, slice, out)?;
+    }
+    Ok(())
+}
+
+fn write_card_ids(gpus: &[GpuView], out: &mut String) -> std::fmt::Result {
+    for (at, gpu) in gpus.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        write!(out, "{comma}{}:{}", gpu.node, gpu.index)?;
+        if let Some(slice) = &gpu.slice {
+            write!(out, ":{slice}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The house: nodes with every card and slice and who holds it, and partitions, as tables.
+
+use super::table::{Column, Table};
+use crate::{out::Out, trouble::Trouble};
+use anstyle::{AnsiColor, Style};
+use gq_model::{CardHealth, MiB, format_limit, format_size};
+use gq_proto::{CardView, NodeView, PartitionView};
+use std::fmt::Write;
+
+/// A line of the table of nodes: a node without cards, a card, or a slice of a card.
+struct Line<'a> {
+    node: &'a NodeView,
+    gpu: String,
+    kind: &'a str,
+    memory: Option<MiB>,
+    holder: &'a str,
+    trouble: Option<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+enum NodeColumn {
+    Node,
+    State,
+    Partitions,
+    Cpus,
+    Memory,
+    Gpu,
+    Kind,
+    GpuMemory,
+    Holder,
+    Reason,
+}
+
+const NONE: &str = "-";
+
+fn lines(node: &NodeView) -> Vec<Line<'_>> {
+    if node.cards.is_empty() {
+        let (gpu, kind, holder) = (NONE.to_owned(), NONE, NONE);
+        return vec![Line { node, gpu, kind, memory: None, holder, trouble: node.reason.as_deref() }];
+    }
+    node.cards.iter().flat_map(|view| card_lines(node, view)).collect()
+}
+
+fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
+    let card = &view.card;
+    let trouble = match &card.health {
+        CardHealth::Good => node.reason.as_deref(),
+        CardHealth::Failed(why) => Some(why.as_str()),
+    };
+    let whole = Line {
+        node,
+        gpu: card.index.to_string(),
+        kind: &card.model,
+        memory: Some(card.memory),
+        holder: view.job.as_deref().unwrap_or(if card.mig { "(slices)" } else { NONE }),
+        trouble,
+    };
+    let slices = view.slices.iter().enumerate().map(|(at, slice)| Line {
+        node,
+        gpu: format!("{}:{at}", card.index),
+        kind: &slice.profile,
+        memory: card.slices.get(at).map(|known| known.memory),
+        holder: slice.job.as_deref().unwrap_or(NONE),
+        trouble,
+    });
+    std::iter::once(whole).chain(slices).collect()
+}
+
+fn node_cell(column: NodeColumn, line: &Line<'_>, out: &mut String) {
+    let node = line.node;
+    // Writing to a string does not fail.
+    let _ = match column {
+        NodeColumn::Node => out.write_str(node.name.as_str()),
+        NodeColumn::State => out.write_str(&node.state),
+        NodeColumn::Partitions => out.write_str(&node.partitions.join(",")),
+        NodeColumn::Cpus => write!(out, "{}/{}", node.cpus_used, node.cpus),
+        NodeColumn::Memory => {
+            write!(out, "{}/{}", format_size(node.memory_used_mib), format_size(node.memory_mib))
+        }
+        NodeColumn::Gpu => out.write_str(&line.gpu),
+        NodeColumn::Kind => out.write_str(line.kind),
+        NodeColumn::GpuMemory => out.write_str(&line.memory.map_or_else(|| NONE.to_owned(), format_size)),
+        NodeColumn::Holder => out.write_str(line.holder),
+        NodeColumn::Reason => out.write_str(line.trouble.unwrap_or_default()),
+    };
+}
+
+/// The colour of a node's state.
+fn node_style(state: &str) -> Option<Style> {
+    let colour = match state {
+        "idle" => AnsiColor::Green,
+        "mixed" | "allocated" => return None,
+        "draining" | "drained" | "suspect" => AnsiColor::Yellow,
+        _ => AnsiColor::Red,
+    };
+    Some(colour.on_default())
+}
+
+/// Prints nodes: a line for every card and slice (one for a node without), with what is used of what there is.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn print_nodes(nodes: &[NodeView], header: bool, out: &mut Out) -> Result<(), Trouble> {
+    let mut columns = vec![
+        Column::new(NodeColumn::Node, "NODE"),
+        Column::new(NodeColumn::State, "STATE"),
+        Column::new(NodeColumn::Partitions, "PARTITIONS"),
+        Column::new(NodeColumn::Cpus, "CPUS"),
+        Column::new(NodeColumn::Memory, "MEMORY"),
+        Column::new(NodeColumn::Gpu, "GPU"),
+        Column::new(NodeColumn::Kind, "TYPE"),
+        Column::new(NodeColumn::GpuMemory, "GPUMEM"),
+        Column::new(NodeColumn::Holder, "JOB"),
+        Column::new(NodeColumn::Reason, "REASON"),
+    ];
+    for column in &mut columns {
+        column.least = match column.of {
+            NodeColumn::Partitions => Some(6),
+            NodeColumn::Kind => Some(8),
+            _ => None,
+        };
+    }
+    let rows: Vec<Line<'_>> = nodes.iter().flat_map(lines).collect();
+    Table::new(columns, header).print(&rows, out, node_cell, |column, line| match column {
+        NodeColumn::State => node_style(&line.node.state),
+        NodeColumn::Holder if line.holder == NONE => Some(Style::new().dimmed()),
+        _ => None,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum PartitionColumn {
+    Name,
+    State,
+    MaxTime,
+    DefaultTime,
+    Nodes,
+}
+
+/// Prints partitions; the one of jobs without `-p` has a `*`.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn print_partitions(
+    partitions: &[PartitionView],
+    header: bool,
+    out: &mut Out,
+) -> Result<(), Trouble> {
+    let mut columns = vec![
+        Column::new(PartitionColumn::Name, "PARTITION"),
+        Column::new(PartitionColumn::State, "STATE"),
+        Column::new(PartitionColumn::MaxTime, "TIMELIMIT"),
+        Column::new(PartitionColumn::DefaultTime, "DEFAULTTIME"),
+        Column::new(PartitionColumn::Nodes, "NODELIST"),
+    ];
+    for column in &mut columns {
+        column.right = matches!(column.of, PartitionColumn::MaxTime | PartitionColumn::DefaultTime);
+    }
+    let cell = |column, p: &PartitionView, out: &mut String| match column {
+        PartitionColumn::Name => {
+            out.push_str(&p.name);
+            out.push_str(if p.default { "*" } else { "" });
+        }
+        PartitionColumn::State => out.push_str(&p.state),
+        PartitionColumn::MaxTime => out.push_str(&format_limit(p.max_time)),
+        PartitionColumn::DefaultTime => out.push_str(&format_limit(p.default_time)),
+        PartitionColumn::Nodes => out.push_str(&p.nodes),
+    };
+    Table::new(columns, header).print(partitions, out, cell, |_, _| None)
+}

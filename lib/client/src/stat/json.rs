@@ -1,0 +1,272 @@
+//! JSON answers: the keys that scripts rely on, all of them always there. Exact bytes; whatever could harm a terminal is
+//! written as `\u` and four digits.
+
+use crate::escape::is_harmful;
+use gq_model::{CardHealth, MiB, Seconds, Timestamp};
+use gq_proto::{CardView, JobView, NodeView, PartitionView};
+use serde::{Serialize, Serializer};
+use serde_json::ser::{CompactFormatter, Formatter};
+use std::io::{self, Write};
+
+/// Writes `value` as one line of JSON, without an end of line.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(to, Harmless)).map_err(io::Error::from)
+}
+
+struct Harmless;
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
+        if fragment.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            return CompactFormatter.write_string_fragment(to, fragment);
+        }
+        let mut rest = fragment;
+        while let Some(at) = rest.find(is_harmful) {
+            let (before, after) = rest.split_at(at);
+            to.write_all(before.as_bytes())?;
+            let mut chars = after.chars();
+            let mut units = [0; 2];
+            for unit in chars.next().into_iter().flat_map(|c| c.encode_utf16(&mut units).to_vec()) {
+                write!(to, "\\u{unit:04x}")?;
+            }
+            rest = chars.as_str();
+        }
+        to.write_all(rest.as_bytes())
+    }
+}
+
+/// A time as seconds since 1970, with decimals where it has some.
+struct Time(Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if self.0.0 % 1_000_000 == 0 {
+            s.serialize_i64(self.0.0 / 1_000_000)
+        } else {
+            s.serialize_f64(self.0.0 as f64 / 1e6)
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Gpu<'a> {
+    node: &'a str,
+    index: u32,
+    uuid: Option<&'a str>,
+    slice: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Job<'a> {
+    id: u64,
+    array_job_id: Option<u64>,
+    array_task_id: Option<u32>,
+    array_tasks: Option<&'a str>,
+    name: &'a str,
+    user: &'a str,
+    uid: u32,
+    account: Option<&'a str>,
+    partition: &'a str,
+    state: &'a str,
+    reason: &'static str,
+    reason_detail: Option<&'a str>,
+    priority: i64,
+    submit_time: Time,
+    begin_time: Option<Time>,
+    start_time: Option<Time>,
+    end_time: Option<Time>,
+    expected_start: Option<Time>,
+    time_limit: Option<Seconds>,
+    nodes: Vec<&'a str>,
+    cpus: u32,
+    memory_mib: MiB,
+    gpu_count: u32,
+    gpus: Vec<Gpu<'a>>,
+    exit_code: Option<u8>,
+    signal: Option<u8>,
+    run: u32,
+    stdout: &'a str,
+    stderr: &'a str,
+    work_dir: &'a str,
+    command: Option<&'a str>,
+    comment: Option<&'a str>,
+    features: &'a [String],
+    exclusive: bool,
+}
+
+/// A job with all its keys.
+pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
+    Job {
+        id: job.id.0,
+        array_job_id: job.array_job_id.map(|id| id.0),
+        array_task_id: job.array_task_id,
+        array_tasks: job.array_tasks.as_deref(),
+        name: &job.name,
+        user: &job.user,
+        uid: job.uid.0,
+        account: job.account.as_deref(),
+        partition: &job.partition,
+        state: &job.state,
+        reason: job.reason.word(),
+        reason_detail: job.reason_detail.as_deref(),
+        priority: job.priority,
+        submit_time: Time(job.submit_time),
+        begin_time: job.begin_time.map(Time),
+        start_time: job.start_time.map(Time),
+        end_time: job.end_time.map(Time),
+        expected_start: job.expected_start.map(Time),
+        time_limit: job.time_limit,
+        nodes: job.nodes.iter().map(|node| node.as_str()).collect(),
+        cpus: job.cpus,
+        memory_mib: job.memory_mib,
+        gpu_count: job.gpu_count,
+        gpus: job.gpus.iter().map(Gpu::of).collect(),
+        exit_code: job.exit_code,
+        signal: job.signal,
+        run: job.run,
+        stdout: &job.stdout,
+        stderr: &job.stderr,
+        work_dir: &job.work_dir,
+        command: job.command.as_deref(),
+        comment: job.comment.as_deref(),
+        features: &job.features,
+        exclusive: job.exclusive,
+    }
+}
+
+impl<'a> Gpu<'a> {
+    fn of(gpu: &'a gq_proto::GpuView) -> Self {
+        Self {
+            node: gpu.node.as_str(),
+            index: gpu.index,
+            uuid: gpu.uuid.as_deref(),
+            slice: gpu.slice.as_deref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Slice<'a> {
+    profile: &'a str,
+    uuid: Option<&'a str>,
+    memory_mib: Option<MiB>,
+    job: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Card<'a> {
+    index: u32,
+    uuid: Option<&'a str>,
+    model: &'a str,
+    memory_mib: MiB,
+    mig: bool,
+    failed: Option<&'a str>,
+    nvlink: &'a [(u32, u32)],
+    job: Option<&'a str>,
+    slices: Vec<Slice<'a>>,
+}
+
+impl<'a> Card<'a> {
+    fn of(view: &'a CardView) -> Self {
+        let card = &view.card;
+        let slices = view.slices.iter().enumerate().map(|(at, slice)| Slice {
+            profile: &slice.profile,
+            uuid: slice.uuid.as_deref(),
+            memory_mib: card.slices.get(at).map(|known| known.memory),
+            job: slice.job.as_deref(),
+        });
+        Self {
+            index: card.index,
+            uuid: card.uuid.as_deref(),
+            model: &card.model,
+            memory_mib: card.memory,
+            mig: card.mig,
+            failed: match &card.health {
+                CardHealth::Good => None,
+                CardHealth::Failed(why) => Some(why),
+            },
+            nvlink: &card.nvlink,
+            job: view.job.as_deref(),
+            slices: slices.collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Node<'a> {
+    name: &'a str,
+    state: &'a str,
+    reason: Option<&'a str>,
+    partitions: &'a [String],
+    cpus: u32,
+    cpus_used: u32,
+    memory_mib: MiB,
+    memory_used_mib: MiB,
+    features: &'a [String],
+    gpus: Vec<Card<'a>>,
+    jobs: &'a [String],
+}
+
+/// All nodes: `{"nodes":[…]}`.
+pub(crate) fn nodes(nodes: &[NodeView]) -> impl Serialize + '_ {
+    Nodes { nodes: nodes.iter().map(Node::of).collect() }
+}
+
+#[derive(Serialize)]
+struct Nodes<'a> {
+    nodes: Vec<Node<'a>>,
+}
+
+impl<'a> Node<'a> {
+    fn of(node: &'a NodeView) -> Self {
+        Self {
+            name: node.name.as_str(),
+            state: &node.state,
+            reason: node.reason.as_deref(),
+            partitions: &node.partitions,
+            cpus: node.cpus,
+            cpus_used: node.cpus_used,
+            memory_mib: node.memory_mib,
+            memory_used_mib: node.memory_used_mib,
+            features: &node.features,
+            gpus: node.cards.iter().map(Card::of).collect(),
+            jobs: &node.jobs,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Partition<'a> {
+    name: &'a str,
+    default: bool,
+    state: &'a str,
+    nodes: &'a str,
+    max_time: Option<Seconds>,
+    default_time: Option<Seconds>,
+}
+
+#[derive(Serialize)]
+struct Partitions<'a> {
+    partitions: Vec<Partition<'a>>,
+}
+
+/// All partitions: `{"partitions":[…]}`.
+pub(crate) fn partitions(partitions: &[PartitionView]) -> impl Serialize + '_ {
+    Partitions { partitions: partitions.iter().map(Partition::of).collect() }
+}
+
+impl<'a> Partition<'a> {
+    fn of(p: &'a PartitionView) -> Self {
+        Self {
+            name: &p.name,
+            default: p.default,
+            state: &p.state,
+            nodes: &p.nodes,
+            max_time: p.max_time,
+            default_time: p.default_time,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why: the reason of a job in words, for `--why`.
+
+use super::{clock::Clock, field};
+use crate::escape::shown;
+use gq_model::{JobState, Reason};
+use gq_proto::JobView;
+
+/// What a reason means and what can be done, in a sentence.
+pub(crate) const fn meaning(reason: Reason) -> &'static str {
+    match reason {
+        Reason::None => "there is nothing to say",
+        Reason::Scheduling => "it has not been looked at yet: the next planning pass will",
+        Reason::Priority => "jobs of a higher place in the queue wait for the same resources",
+        Reason::Resources => "it is the first in line, and what it needs is in use",
+        Reason::BeginTime => "its begin time has not come",
+        Reason::JobHeldUser => "its user holds it: gqctl release lets it start",
+        Reason::JobHeldAdmin => "an admin holds it, and an admin has to release it",
+        Reason::Dependency => "it waits for another job",
+        Reason::PartitionDown => "its partition takes no jobs at present",
+        Reason::PartitionInactive => "its partition starts no jobs at present",
+        Reason::NodesUnavailable => "nodes that could run it are down or drained: see gqstat --nodes",
+        Reason::PartitionTimeLimit => "its time limit is longer than its partition allows",
+        Reason::Never => "no node that is declared or was ever seen could run it",
+        Reason::NonZeroExitCode => "its script ended with an exit code that is not 0",
+        Reason::RaisedSignal => "a signal ended its script",
+        Reason::TimeLimit => "its time limit passed",
+        Reason::Cancelled => "somebody cancelled it",
+        Reason::OutOfMemory => {
+            "the kernel killed a process of it for want of memory: ask for more with --mem"
+        }
+        Reason::SupervisorLost => "its supervisor (gqstep) was killed, and its processes with it",
+        Reason::NodeFailure => "its node went away or was booted again under it",
+        Reason::WorkDir => "its working directory cannot be entered",
+        Reason::OutputFile => "its output file cannot be opened: does its folder exist?",
+        Reason::InputFile => "its input file cannot be opened",
+        Reason::UserGone => "its user has no account on the node",
+        Reason::JobFileChanged => "its job file is not the one that was accepted",
+        Reason::ExecFailed => "its script cannot be executed: see its first line, #!",
+        Reason::LaunchFailure => "the site kept it from starting: see the log of gqnode",
+        Reason::Requeued => "it was put back into the queue",
+    }
+}
+
+/// Says of a job in what state it is, why, and what comes next.
+pub(crate) fn tell(job: &JobView, clock: &Clock, text: &mut String) {
+    let mut line = |label: &str, words: &str| {
+        text.push_str(label);
+        text.push_str(&shown(words));
+        text.push('\n');
+    };
+    let mut id = String::new();
+    let _ = field::write_id(job, &mut id);
+    line("job ", &format!("{id} ({}) of {}: {}", job.name, job.user, job.state));
+    line("  reason: ", job.reason.word());
+    line("  that is: ", meaning(job.reason));
+    if let Some(detail) = &job.reason_detail {
+        line("  details: ", detail);
+    }
+    match job.state.parse() {
+        Ok(JobState::Pending) => {
+            let mut cards = String::new();
+            field::Field::Gpus.write(job, clock, &mut cards);
+            line(
+                "  it asks for: ",
+                &format!(
+                    "{} cpus, {} memory, {cards} gpus, {}",
+                    job.cpus,
+                    job.memory_mib,
+                    gq_model::format_limit(job.time_limit)
+                ),
+            );
+            let start = job.expected_start.and_then(|at| clock.civil(at));
+            line("  expected start: ", start.as_deref().unwrap_or("not known"));
+        }
+        Ok(JobState::Ended(_)) => {
+            let mut exit = String::new();
+            field::Field::Exit.write(job, clock, &mut exit);
+            line("  exit code and signal: ", &exit);
+            line("  output: ", &job.stdout);
+        }
+        Ok(_) | Err(_) => {}
+    }
+}

@@ -1,0 +1,1 @@
+//! `gqsub`: submits a script.
