@@ -4,7 +4,7 @@
 use crate::{Cluster, Event, Job, Link, NewJob, Next, Node, Phase, Run, Tally};
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc};
 use core::fmt;
-use gq_model::{JobId, NodeName, Outcome, RunKey};
+use gq_model::{JobId, NodeName, Outcome, RunKey, TaskIndex};
 
 /// An event that the state does not allow: the state and what is on disk contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,12 +66,16 @@ impl Cluster {
             }
             Event::RunEnded { key, outcome, next, .. } => self.run_ended(*key, outcome, *next),
             Event::TasksEnded { job, tasks, outcome, .. } => {
+                let mut legal = !tasks.is_empty();
                 self.change_job(*job, |job| {
-                    let ended = tasks.iter().filter(|task| job.waiting.remove(*task)).count();
-                    job.tally.add(outcome, ended as u64);
+                    for task in tasks.iter() {
+                        legal &= job.waiting.remove(task);
+                        job.attempts.remove(&TaskIndex(task));
+                    }
+                    job.tally.add(outcome, tasks.len());
                 })?;
                 self.drop_if_over(*job);
-                Ok(())
+                if legal { Ok(()) } else { Err(IllegalEvent(format!("not all of {job}_[{tasks}] wait"))) }
             }
             Event::NodeFound { node: name, boot, cpus, memory, features, cards } => {
                 let node =
@@ -90,11 +94,8 @@ impl Cluster {
                 node.drained = None;
                 node.failed_starts.clear();
             }),
-            Event::Ordered { node, seq } => self.node_mut(node).map(|node| node.last_order = *seq),
-            Event::Reported { node, epoch, seq } => self.node_mut(node).map(|node| {
-                node.epoch = *epoch;
-                node.last_report = *seq;
-            }),
+            Event::Ordered { node, seq } => self.node_mut(node)?.count_order(*seq),
+            Event::Reported { node, epoch, seq } => self.node_mut(node)?.count_report(*epoch, *seq),
         }
     }
 
@@ -106,6 +107,9 @@ impl Cluster {
     fn submitted(&mut self, new: &NewJob) -> Result<(), IllegalEvent> {
         if new.id <= self.last_job {
             return Err(IllegalEvent(format!("job id {} was given before", new.id)));
+        }
+        if new.tasks.is_empty() {
+            return Err(IllegalEvent(format!("job {} has no task", new.id)));
         }
         let job = Job {
             id: new.id,

@@ -44,7 +44,10 @@ impl Cluster {
             node.forget_holdings();
             cluster.nodes.insert(node.name.clone(), Arc::new(node));
         }
-        for job in jobs {
+        for mut job in jobs {
+            if let Some(shape) = cluster.queue.shared(&job.shape) {
+                job.shape = shape;
+            }
             for (task, run) in &job.runs {
                 cluster.node_mut(&run.node)?.hold((job.id, *task), run)?;
             }

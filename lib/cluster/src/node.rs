@@ -139,6 +139,30 @@ impl Node {
         self.cards.iter().filter(|c| !c.mig && c.health == CardHealth::Good)
     }
 
+    /// How many cards are held.
+    pub(crate) fn cards_held(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// Orders are numbered without holes: the node waits for the one that comes next.
+    pub(crate) fn count_order(&mut self, seq: Seq) -> Result<(), IllegalEvent> {
+        if self.last_order.0.checked_add(1) != Some(seq.0) {
+            let last = self.last_order;
+            return Err(IllegalEvent(format!("order {seq} to {} comes after order {last}", self.name)));
+        }
+        self.last_order = seq;
+        Ok(())
+    }
+
+    /// A report is taken once, and never after a later one.
+    pub(crate) fn count_report(&mut self, epoch: Epoch, seq: Seq) -> Result<(), IllegalEvent> {
+        if (epoch, seq) <= (self.epoch, self.last_report) {
+            return Err(IllegalEvent(format!("report {seq} of life {epoch} of {} comes late", self.name)));
+        }
+        (self.epoch, self.last_report) = (epoch, seq);
+        Ok(())
+    }
+
     pub(crate) fn forget_holdings(&mut self) {
         self.cpus_used = 0;
         self.memory_used = MiB(0);
@@ -150,6 +174,10 @@ impl Node {
     pub(crate) fn hold(&mut self, who: (JobId, TaskIndex), run: &Run) -> Result<(), IllegalEvent> {
         if !self.runs.insert(who) {
             return Err(IllegalEvent(format!("{}_{} holds node {} twice", who.0, who.1, self.name)));
+        }
+        if self.alone.is_some() || (run.exclusive && self.runs.len() > 1) {
+            let text = format!("{}_{} is not alone on node {}", who.0, who.1, self.name);
+            return Err(IllegalEvent(text));
         }
         for card in &run.cards {
             if let Some(other) = self.holders.insert(card.index, who) {
