@@ -7,7 +7,7 @@
 use crate::{
     Outlook,
     order::Order,
-    place::{Spot, best_spot, could_ever, eligible_by_name},
+    place::{Spot, best_spot, could_now, eligible_by_name},
     space::{Claim, Space, span},
 };
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
@@ -130,8 +130,7 @@ impl<'a> Pass<'a> {
     /// Says why a job cannot start now, and makes a reservation for it while there are some left; says whether the next job of its
     /// shape may get one too.
     fn reserve(&mut self, candidates: &[usize], shape: &Arc<Shape>, id: JobId) -> bool {
-        let able =
-            |space: &Space<'_>| could_ever(shape, space.node.cpus, space.node.memory, &space.node.cards);
+        let able = |space: &Space<'_>| could_now(shape, space.node);
         if !candidates.iter().filter_map(|i| self.spaces.get(*i)).any(able) {
             // Nothing in sight could ever run it: it waits for a node, holds up nobody, and gets no promise.
             self.plan.outlook.shapes.insert(Arc::clone(shape), Reason::NodesUnavailable);

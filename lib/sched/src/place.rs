@@ -29,6 +29,12 @@ fn is_wanted(ask: &CardAsk, card: &Card) -> bool {
         && ask.memory.is_none_or(|least| card.memory >= least)
 }
 
+/// Whether this node, empty and with the cards that are well now, could run a job of this shape.
+pub(crate) fn could_now(shape: &Shape, node: &Node) -> bool {
+    let well = node.whole_cards().filter(|card| is_wanted(&shape.demand.cards, card)).count();
+    could_ever(shape, node.cpus, node.memory, &node.cards) && well >= shape.demand.cards.count as usize
+}
+
 /// Chooses cards among free ones: the smallest that fit, and of those the ones nearest to each other by NVLink; a single card is
 /// taken where it breaks the fewest links. Returns `None` when there are too few.
 pub(crate) fn choose_cards<'a>(ask: &CardAsk, free: Vec<&'a Card>) -> Option<Vec<&'a Card>> {
@@ -44,7 +50,8 @@ pub(crate) fn choose_cards<'a>(ask: &CardAsk, free: Vec<&'a Card>) -> Option<Vec
     let largest = pool.get(count - 1)?.memory;
     pool.retain(|card| card.memory <= largest);
     let links = |card: &Card, others: &[&Card]| -> u32 {
-        card.nvlink.iter().filter(|(peer, _)| others.iter().any(|o| o.index == *peer)).map(|(_, n)| *n).sum()
+        let near = card.nvlink.iter().filter(|(peer, _)| others.iter().any(|o| o.index == *peer));
+        near.fold(0, |sum, (_, n)| sum.saturating_add(*n))
     };
     if count == 1 {
         return pool
