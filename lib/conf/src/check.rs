@@ -18,6 +18,8 @@ use toml_edit::{Item, Table, TableLike, Value};
 const MAX_NODE_CARDS: usize = 256;
 /// Most partitions.
 const MAX_PARTITIONS: usize = 1000;
+/// Most nodes of all partitions together, a node counted in each that names it.
+const MAX_MEMBERS: usize = 1 << 20;
 
 /// One table of the file, and where it begins.
 struct Section<'d> {
@@ -347,6 +349,7 @@ fn partitions(
 ) -> Vec<Partition> {
     let mut partitions: Vec<Partition> = Vec::new();
     let mut firsts = Firsts::default();
+    let mut members = 0usize;
     for section in list(top, "partition", notes) {
         let name = section.read(&keys::PARTITION_NAME, notes);
         let default = section.read(&keys::DEFAULT, notes);
@@ -356,10 +359,21 @@ fn partitions(
             notes.add(&section.at, format!("more than {MAX_PARTITIONS} partitions"), None);
             break;
         }
+        let nodes = partition_nodes(&section, known, notes);
+        members = members.saturating_add(nodes.as_ref().map_or(0, Vec::len));
+        if members > MAX_MEMBERS {
+            let hint = Some("leave `nodes` out of a partition of every node".to_string());
+            notes.add(
+                &section.at,
+                format!("the partitions name more than {MAX_MEMBERS} nodes together"),
+                hint,
+            );
+            break;
+        }
         let max_time = section.get(&keys::MAX_TIME, notes);
         partitions.push(Partition {
             name: name.value,
-            nodes: partition_nodes(&section, known, notes),
+            nodes,
             default: default.value,
             max_time,
             default_time: default_time(&section, max_time, notes),

@@ -26,7 +26,7 @@ pub const DEFAULT_CONF: &str = "/etc/gq/gq.conf";
 /// The environment variable that names another conf file.
 pub const CONF_VARIABLE: &str = "GQ_CONF";
 /// Largest conf file, in bytes.
-pub const MAX_CONF: u64 = 4 << 20;
+pub const MAX_CONF: u64 = 1 << 20;
 
 /// Finds which file is the conf file: the one of `--conf`, else the one of `$GQ_CONF`, else [`DEFAULT_CONF`].
 pub fn find_conf(option: Option<&Path>) -> PathBuf {

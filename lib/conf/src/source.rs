@@ -4,7 +4,7 @@ use crate::mistake::{Notes, Span};
 use toml_edit::{Document, TomlError};
 
 /// Most lines that are left out before the rest is given up.
-const MAX_HOLES: usize = 50;
+const MAX_HOLES: usize = 20;
 /// Longest part of the file that is shown as it is, in bytes.
 const MAX_SHOWN: usize = 60;
 
