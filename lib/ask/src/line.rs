@@ -41,9 +41,9 @@ impl From<AskError> for Early {
 }
 
 impl CommandLine {
-    /// The script's path; none for standard input (`-`, or no script at all) and for `--wrap`.
+    /// The script's path; none for standard input (`-`, `/dev/stdin`, or no script at all) and for `--wrap`.
     pub fn script(&self) -> Option<&Path> {
-        self.script.as_deref().filter(|name| *name != "-").map(Path::new)
+        self.script.as_deref().filter(|name| *name != "-" && *name != "/dev/stdin").map(Path::new)
     }
     /// The command of `--wrap`.
     pub fn wrap(&self) -> Option<&OsStr> {

@@ -1,1 +1,224 @@
-//! `gqsub`: submits a script.
+//! `gqsub`: submits a script. What is asked for is `gq-ask`'s to read; here it is gathered, stored and handed over.
+
+mod around;
+mod hand_over;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    link::{Link, conf},
+    out::Out,
+    trouble::{REFUSED, Trouble, UNREACHABLE, USAGE, say},
+};
+use gq_ask::{AskError, CommandLine, Early, Script, Submission};
+use gq_conf::Config;
+use gq_ipc::Conn;
+use gq_model::{JobId, Timestamp, Token, Uid};
+use gq_proto::{Ask, JobFile, Reply, WaitedEnd};
+use gq_spool::{DropClient, SpoolError};
+use std::{
+    ffi::OsString,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+const PROGRAM: &str = "gqsub";
+/// How long `--wait` goes on while `gqd` cannot be reached.
+const WAIT_PATIENCE: Duration = Duration::from_secs(3600);
+/// How often it tries.
+const WAIT_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that held so long shows that `gqd` was there.
+const HELD: Duration = Duration::from_secs(10);
+
+/// The option table of `gqsub`.
+pub fn command() -> clap::Command {
+    gq_ask::command()
+}
+
+/// Runs `gqsub`; returns the exit code.
+pub fn main(argv: Vec<OsString>) -> u8 {
+    let mut command = command();
+    let line = match gq_ask::read_command_line(&mut command, argv) {
+        Ok(line) => line,
+        Err(Early::Refused(error)) => return trouble(&error).tell(PROGRAM),
+        Err(Early::Shown(answer)) => {
+            return answer.print().map_or_else(|e| Trouble::of_output(&e).tell(PROGRAM), |()| 0);
+        }
+    };
+    run(&mut command, line).unwrap_or_else(|trouble| trouble.tell(PROGRAM))
+}
+
+fn trouble(error: &AskError) -> Trouble {
+    let told = Trouble::new(AskError::EXIT_CODE, error.to_string());
+    match &error.hint {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}
+
+fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
+    let chosen = line.conf().map(ToOwned::to_owned);
+    let script = match line.wrap() {
+        Some(command) => Script::wrap(command),
+        None => around::script(line.script())?,
+    };
+    let around = around::Around::look()?;
+    let submission = line
+        .resolve(command, std::env::vars_os(), script, around.context(Timestamp(around.now)))
+        .map_err(|e| trouble(&e))?;
+    submission.spoken.iter().for_each(|words| say(PROGRAM, words));
+    let conf = conf(chosen.as_deref())?;
+    if submission.test_only {
+        return test_only(&conf, submission);
+    }
+    if submission.offline {
+        return offline(&conf, submission);
+    }
+    let (parsable, json, quiet, wait) =
+        (submission.parsable, submission.json, submission.quiet, submission.wait);
+    let job = submit(&conf, submission)?;
+    let answer = match (json, parsable, quiet) {
+        (true, _, _) => Some(format!("{{\"job_id\":{job}}}\n")),
+        (false, true, _) => Some(format!("{job}\n")),
+        (false, false, false) => Some(format!("Submitted batch job {job}\n")),
+        (false, false, true) => None,
+    };
+    match answer.map_or(Ok(()), |text| print(&text)) {
+        // Whoever reads has read enough; the job is as good as any.
+        Ok(()) | Err(Trouble::ReaderGone) => {}
+        Err(Trouble::Told { text, .. }) => {
+            return Err(Trouble::new(REFUSED, format!("job {job} is submitted, but {text}")));
+        }
+    }
+    if wait { wait_for(&conf, job) } else { Ok(0) }
+}
+
+fn print(text: &str) -> Result<(), Trouble> {
+    let mut out = Out::stdout()?;
+    out.put(text)?;
+    out.flush()
+}
+
+/// Makes the job file and hands it to `gqd`. Whatever comes of it, no file stays behind that `gqd` refused.
+fn submit(conf: &Config, submission: Submission) -> Result<JobId, Trouble> {
+    let sock = conf.sock();
+    // First the connection: without gqd there is nothing to clean up.
+    let conn = Conn::connect(&sock).map_err(|e| hand_over::no_gqd(&sock, &e))?;
+    let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
+    let token = store(&drop_box, submission)?;
+    hand_over::hand_over(&sock, conn, &drop_box, token)
+}
+
+/// Leaves the job in the drop box, for a `gqd` to find later, and prints its token.
+fn offline(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
+    let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
+    let json = submission.json;
+    let token = store(&drop_box, submission)?;
+    drop_box.offline(token).map_err(|e| of_spool(REFUSED, &e))?;
+    match print(&if json { format!("{{\"token\":\"{token}\"}}\n") } else { format!("{token}\n") }) {
+        Ok(()) | Err(Trouble::ReaderGone) => Ok(0),
+        Err(Trouble::Told { text, .. }) => {
+            Err(Trouble::new(REFUSED, format!("the job is left with token {token}, but {text}")))
+        }
+    }
+}
+
+/// Writes the job file into the drop box, durably.
+fn store(drop_box: &DropClient, submission: Submission) -> Result<Token, Trouble> {
+    use std::os::unix::ffi::OsStringExt;
+    let no_cluster = || {
+        Trouble::new(UNREACHABLE, "the spool belongs to no cluster yet")
+            .with_hint("gqd --init, once, as the admin")
+    };
+    let cluster = drop_box.cluster_id().map_err(|e| of_spool(UNREACHABLE, &e))?.ok_or_else(no_cluster)?;
+    let mut token = Token::default();
+    getrandom::fill(&mut token.0)
+        .map_err(|e| Trouble::new(REFUSED, format!("the system gives no random numbers: {e}")))?;
+    let file = JobFile {
+        cluster,
+        uid: Uid(nix::unistd::geteuid().as_raw()),
+        token,
+        spec: submission.spec,
+        env: submission.export.choose(std::env::vars_os()),
+        args: submission.args.into_iter().map(OsStringExt::into_vec).collect(),
+        script: submission.script,
+    };
+    let bytes = file.to_bytes().map_err(|e| {
+        Trouble::new(USAGE, format!("the job cannot be stored: {e}"))
+            .with_hint("--export=NONE, or a shorter script")
+    })?;
+    drop_box.write(token, &bytes).map_err(|e| of_spool(REFUSED, &e))?;
+    Ok(token)
+}
+
+fn of_spool(code: u8, error: &SpoolError) -> Trouble {
+    match error {
+        SpoolError::Unsafe { path, what, remedy } => {
+            Trouble::new(code, format!("{}: {what}", path.display())).with_hint(remedy)
+        }
+        SpoolError::Io { .. } | SpoolError::Name { .. } | SpoolError::TooLarge { .. } => {
+            Trouble::new(code, error.to_string())
+        }
+    }
+}
+
+/// Asks when and where the job would start; the answer goes to stderr as sbatch's does, and with `--json` to stdout.
+fn test_only(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
+    let link = Link::open_at(conf.sock())?;
+    let json = submission.json;
+    let reply = link.ask(Ask::TestOnly { spec: Box::new(submission.spec) })?;
+    let Reply::Tested { node, partition, start, cpus } = reply else { return Err(link.astray()) };
+    if json {
+        let start = start.map(|at| at.0 as f64 / 1e6);
+        let answer = serde_json::json!({
+            "start_time": start, "nodes": node.iter().collect::<Vec<_>>(), "partition": partition, "cpus": cpus,
+        });
+        print(&format!("{answer}\n"))?;
+        return Ok(0);
+    }
+    let node = node.map_or_else(String::new, |name| format!(" on nodes {name}"));
+    let rest = format!("using {cpus} processors{node} in partition {partition}");
+    say(
+        PROGRAM,
+        &match start.and_then(|at| jiff::Timestamp::from_microsecond(at.0).ok()) {
+            Some(at) => {
+                let at = at.to_zoned_datetime(jiff::tz::TimeZone::system());
+                format!("Job to start at {} {rest}", at.strftime("%Y-%m-%dT%H:%M:%S"))
+            }
+            None => format!("Job would be taken {rest}; when it would start is not known"),
+        },
+    );
+    Ok(0)
+}
+
+/// Blocks until the job has ended; the exit code is the job's. Goes on when `gqd` is restarted meanwhile.
+fn wait_for(conf: &Config, job: JobId) -> Result<u8, Trouble> {
+    let mut lost: Option<Instant> = None;
+    loop {
+        let opened = Instant::now();
+        let trouble = match Link::open_at(conf.sock()).and_then(|link| ask_wait(&link, job)) {
+            Ok(end) => return Ok(end.outcome.map_or(1, |outcome| outcome.client_code())),
+            Err(trouble) if trouble.code() != UNREACHABLE => return Err(trouble),
+            Err(trouble) => trouble,
+        };
+        if opened.elapsed() >= HELD {
+            lost = None;
+        }
+        if lost.is_none() {
+            say(PROGRAM, &format!("still waiting for job {job}: {trouble}"));
+        }
+        if lost.get_or_insert_with(Instant::now).elapsed() > WAIT_PATIENCE {
+            return Err(trouble
+                .with_hint(format!("gqstat -j {job}, when gqd is back: how the job ended is not known")));
+        }
+        sleep(WAIT_PAUSE);
+    }
+}
+
+fn ask_wait(link: &Link, job: JobId) -> Result<WaitedEnd, Trouble> {
+    link.wait_for(None)?;
+    match link.ask(Ask::Wait { job })? {
+        Reply::Waited(end) => Ok(end),
+        _ => Err(link.astray()),
+    }
+}
