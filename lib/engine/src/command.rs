@@ -35,6 +35,11 @@ impl Selection {
         *self == Self::default()
     }
 
+    /// Whether it names this job by id.
+    pub fn names(&self, id: JobId) -> bool {
+        self.jobs.iter().any(|named| named.job == id)
+    }
+
     /// Whether `job` fits every word but its id and state.
     pub fn fits(&self, job: &Job) -> bool {
         (self.users.is_empty() || self.users.contains(&job.uid))

@@ -33,8 +33,13 @@ pub(crate) fn report(
             joined(cluster, policy, context, name, (*boot, *cpus, *memory, cards), runs)
         }
         (_, None) => Decision::default(),
-        (NodeReport::Started(key, at), Some(_)) => {
-            on_run(cluster, name, *key, |_| Event::Started { key: *key, at: *at })
+        (NodeReport::Started(key, at), Some(node)) => {
+            let mut decision = on_run(cluster, name, *key, |_| Event::Started { key: *key, at: *at });
+            if !node.failed_starts.is_empty() {
+                // The start clears them: said once more of the node, so that its row is written too.
+                decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
+            }
+            decision
         }
         (NodeReport::Exited(key, at), Some(_)) => {
             on_run(cluster, name, *key, |_| Event::Exited { key: *key, at: *at })

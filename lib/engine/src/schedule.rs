@@ -6,7 +6,7 @@ use gq_cluster::{Cluster, Event, Job, Policy};
 use gq_model::{Assignment, NodeName, RunKey, Seq};
 use gq_sched::Start;
 
-/// Jobs that ripen are planned for in the turn after, which the household starts at once when it sees them.
+/// When jobs ripen, that is all it says: the turn asks again, and they are planned for with the others.
 pub(crate) fn schedule(cluster: &Cluster, policy: &Policy, context: &Context) -> Decision {
     let ripe: Vec<Event> = cluster.queue().ripe(context.now).map(|job| Event::Ripened { job }).collect();
     if !ripe.is_empty() {

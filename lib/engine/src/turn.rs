@@ -5,13 +5,14 @@
 
 use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, decide};
 use alloc::{
+    collections::BTreeMap,
     format,
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
 };
 use gq_cluster::{Cluster, Event, IllegalEvent, Job, Policy};
-use gq_model::{End, JobId, Outcome, Timestamp};
+use gq_model::{End, JobId, Outcome, Timestamp, Token, Uid};
 use gq_sched::Outlook;
 
 /// An event with what its record needs of the state before it.
@@ -102,12 +103,20 @@ pub struct Turn<'a> {
     effects: Vec<Effect>,
     over: Vec<Over>,
     outlook: Option<Outlook>,
+    filed: Vec<Filing>,
+}
+
+/// A submission, decided and applied; its job file is not moved yet.
+struct Taken {
+    decision: Decision,
+    /// The submission of this very turn, by its place, whose job this one is told to be.
+    twin: Option<usize>,
 }
 
 impl<'a> Turn<'a> {
     /// Runs one turn over `inputs`; a planning pass comes last.
     ///
-    /// Job files are moved before anything is applied: a file that cannot be moved is refused and its id is not used.
+    /// Job files are moved before anything else is decided: a job whose file cannot be moved is refused, and its id is never used.
     ///
     /// # Errors
     /// [`TurnError`]. After `NotKept` the state is what the rows say, and every client of the turn has been refused.
@@ -130,11 +139,11 @@ impl<'a> Turn<'a> {
             effects: Vec::new(),
             over: Vec::new(),
             outlook: None,
+            filed: Vec::new(),
         };
-        let filed = match turn.take_all(inputs, courier) {
-            Ok(filed) => filed,
-            Err(illegal) => return turn.undo_illegal(inputs, illegal, keeper, courier),
-        };
+        if let Err(illegal) = turn.take_all(inputs, courier) {
+            return turn.undo_illegal(inputs, illegal, keeper, courier);
+        }
         if turn.steps.is_empty() {
             turn.finish(courier);
             return Ok(());
@@ -147,7 +156,7 @@ impl<'a> Turn<'a> {
                 Ok(())
             }
             Err(error) => {
-                courier.give_back(&filed);
+                courier.give_back(&turn.filed);
                 refuse_all(inputs, &error.to_string(), courier);
                 *turn.cluster = keeper.load().map_err(|e| TurnError::Broken(e.to_string()))?;
                 Err(TurnError::NotKept(error))
@@ -155,62 +164,95 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Decides and applies all inputs; returns the job files that were moved.
-    fn take_all<C: Courier>(
-        &mut self,
-        inputs: &[Input],
-        courier: &mut C,
-    ) -> Result<Vec<Filing>, IllegalEvent> {
-        let mut filed = Vec::new();
+    /// Decides and applies all inputs, and moves the job files.
+    fn take_all<C: Courier>(&mut self, inputs: &[Input], courier: &mut C) -> Result<(), IllegalEvent> {
         let (submits, others): (Vec<&Input>, Vec<&Input>) =
             inputs.iter().partition(|i| matches!(i, Input::Submit { .. }));
-        let mut decisions = Vec::with_capacity(submits.len());
+        let taken = self.take_submissions(&submits)?;
+        self.move_files(taken, courier)?;
+        for input in others {
+            let decision = match input {
+                Input::Command { client, by, verb, select, ended } if !self.over.is_empty() => {
+                    let over = self.over.iter().map(|over| over.job);
+                    let ended = ended.iter().copied().chain(over).filter(|id| select.names(*id)).collect();
+                    let (client, by, verb, select) = (*client, *by, *verb, select.clone());
+                    let input = Input::Command { client, by, verb, select, ended };
+                    decide(self.cluster, self.policy, &self.context, &input)
+                }
+                input => decide(self.cluster, self.policy, &self.context, input),
+            };
+            self.take(decision)?;
+        }
+        let decision = decide(self.cluster, self.policy, &self.context, &Input::Schedule);
+        let ripened = decision.events.iter().any(|event| matches!(event, Event::Ripened { .. }));
+        self.take(decision)?;
+        if ripened {
+            let decision = decide(self.cluster, self.policy, &self.context, &Input::Schedule);
+            self.take(decision)?;
+        }
+        Ok(())
+    }
+
+    /// Decides submissions, each on what the ones before it left: their jobs are in the state while the next is decided.
+    fn take_submissions(&mut self, submits: &[&Input]) -> Result<Vec<Taken>, IllegalEvent> {
+        let mut taken: Vec<Taken> = Vec::with_capacity(submits.len());
+        let mut tokens: BTreeMap<Token, (usize, JobId, Uid)> = BTreeMap::new();
         for input in submits {
-            // Each is decided on what the ones before it left: their jobs are in the state while the next is decided.
-            let decision = decide(self.cluster, self.policy, &self.context, input);
-            let twin = decision.events.iter().find_map(|event| self.twin(event, &decisions));
-            let decision = match (twin, input) {
-                (Some(job), Input::Submit { client, submission, .. }) => decide(
+            let Input::Submit { client, submission, known } = input else { continue };
+            let twin = tokens.get(&submission.token).filter(|_| known.is_none());
+            let decision = match twin {
+                Some((_, job, owner)) => decide(
                     self.cluster,
                     self.policy,
                     &self.context,
-                    &Input::Submit { client: *client, submission: submission.clone(), known: Some(job) },
+                    &Input::Submit {
+                        client: *client,
+                        submission: submission.clone(),
+                        known: Some((*job, *owner)),
+                    },
                 ),
-                _ => decision,
+                None => decide(self.cluster, self.policy, &self.context, input),
             };
+            let twin = twin.map(|(at, _, _)| *at);
             for event in &decision.events {
                 self.cluster.apply(event)?;
+                if let Event::Submitted(new) = event {
+                    tokens.insert(new.token, (taken.len(), new.id, new.uid));
+                }
             }
-            decisions.push(decision);
+            taken.push(Taken { decision, twin });
         }
-        let filings: Vec<Filing> = decisions.iter().flat_map(|d| &d.effects).filter_map(filing).collect();
-        let refusals = if filings.is_empty() { Vec::new() } else { courier.file(&filings) };
-        let mut fates = filings.into_iter().zip(refusals.into_iter().chain(core::iter::repeat(None)));
-        for decision in decisions {
+        Ok(taken)
+    }
+
+    /// Moves the job files of submissions; one whose file stays behind, and whoever was told to be the same job, is refused.
+    fn move_files<C: Courier>(&mut self, taken: Vec<Taken>, courier: &mut C) -> Result<(), IllegalEvent> {
+        let filings: Vec<Filing> =
+            taken.iter().flat_map(|t| &t.decision.effects).filter_map(filing).collect();
+        let fates = if filings.is_empty() { Vec::new() } else { courier.file(&filings) };
+        let mut fates = filings.into_iter().zip(fates.into_iter().chain(core::iter::repeat(None)));
+        let mut refused: BTreeMap<usize, Refusal> = BTreeMap::new();
+        let mut never_were = Vec::new();
+        for (at, Taken { decision, twin }) in taken.into_iter().enumerate() {
             let fate = if decision.effects.iter().any(|e| filing(e).is_some()) { fates.next() } else { None };
-            match fate {
-                Some((_, Some(refusal))) => self.take_back(decision, refusal)?,
-                Some((moved, None)) => {
-                    filed.push(moved);
-                    self.record(decision);
+            let refusal = match (fate, twin) {
+                (Some((_, Some(refusal))), _) => Some(refusal),
+                (Some((moved, None)), _) => {
+                    self.filed.push(moved);
+                    None
+                }
+                (None, Some(first)) => refused.get(&first).cloned(),
+                (None, None) => None,
+            };
+            match refusal {
+                Some(refusal) => {
+                    refused.insert(at, refusal.clone());
+                    never_were.push((decision, refusal));
                 }
                 None => self.record(decision),
             }
         }
-        for input in others.into_iter().chain(core::iter::once(&Input::Schedule)) {
-            let decision = decide(self.cluster, self.policy, &self.context, input);
-            self.take(decision)?;
-        }
-        Ok(filed)
-    }
-
-    /// The job that this very turn accepted under the same token.
-    fn twin(&self, event: &Event, decisions: &[Decision]) -> Option<(JobId, gq_model::Uid)> {
-        let Event::Submitted(new) = event else { return None };
-        decisions.iter().flat_map(|d| &d.events).find_map(|event| match event {
-            Event::Submitted(other) if other.token == new.token => Some((other.id, other.uid)),
-            _ => None,
-        })
+        never_were.into_iter().try_for_each(|(decision, refusal)| self.take_back(decision, refusal))
     }
 
     /// A job that was taken in and whose file could not be moved: it never was.
@@ -281,6 +323,7 @@ impl<'a> Turn<'a> {
     where
         K::Error: ToString,
     {
+        courier.give_back(&self.filed);
         refuse_all(inputs, &illegal.to_string(), courier);
         *self.cluster = keeper.load().map_err(|e| TurnError::Broken(e.to_string()))?;
         Err(TurnError::Broken(illegal.to_string()))
@@ -302,7 +345,9 @@ fn over(before: &Job, event: &Event) -> Over {
         Event::RunEnded { outcome, .. } | Event::TasksEnded { outcome, .. } => Some(outcome),
         _ => None,
     };
-    let worst = before.tally.worst.iter().chain(last).max_by_key(|outcome| outcome.client_code());
+    let rest = before.tally.worst.iter().chain(last);
+    let worst =
+        rest.reduce(|worst, next| if next.client_code() > worst.client_code() { next } else { worst });
     let unknown = || Outcome::without_exit(End::Failed, gq_model::Reason::None, "");
     Over { job: before.id, outcome: worst.cloned().unwrap_or_else(unknown) }
 }
