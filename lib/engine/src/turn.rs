@@ -116,7 +116,7 @@ struct Taken {
 impl<'a> Turn<'a> {
     /// Runs one turn over `inputs`; a planning pass comes last.
     ///
-    /// Job files are moved before anything else is decided: a job whose file cannot be moved is refused, and its id is never used.
+    /// Job files are moved before anything else is decided: a job whose file cannot be moved is refused, and nobody is told its id.
     ///
     /// # Errors
     /// [`TurnError`]. After `NotKept` the state is what the rows say, and every client of the turn has been refused.
