@@ -2,17 +2,33 @@
 //! spoken to and swept up after. Decides nothing; every call does one thing and says what the kernel said.
 
 mod control;
+mod files;
+mod identity;
+mod inbox;
+mod launch;
+mod limits;
 mod machine;
 mod process;
 mod spawn;
+mod stdio;
 mod sweep;
+mod tree;
 mod user;
 
 pub use control::{Control, StopKind, Supervisor};
-pub use machine::{boot_clock, boot_id, cpu_count, memory, now};
+pub use files::{JobFileTrouble, folder_path, make_script, read_job_file, remove_script};
+pub use identity::{become_user, die_with, own_uid};
+pub use inbox::{Event, Inbox, reset_signals};
+pub use launch::{ExecTrouble, execute, fork, own_session, settle, sleep_exactly};
+pub use limits::apply_limits;
+pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};
 pub use process::process_start;
 pub use spawn::{
     ENV_ASSIGNMENT, ENV_ROOT, ENV_SPOOL, SpawnRequest, block_control_signal, lock_folder, spawn_supervisor,
 };
+pub use stdio::{
+    NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,
+};
 pub use sweep::{ENV_MARKER, Remains, run_marker, sweep};
+pub use tree::{Reaped, WaitedFor, reap_children, signal_descendants};
 pub use user::Account;

@@ -52,3 +52,31 @@ pub fn memory() -> io::Result<MiB> {
         .map(|kib| MiB(kib / 1024))
         .ok_or_else(|| io::Error::other("/proc/meminfo: no line MemTotal"))
 }
+
+/// The words of an error without its number, as `No such file or directory`.
+pub fn words(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => nix::errno::Errno::from_raw(number).desc().to_owned(),
+        None => error.to_string(),
+    }
+}
+
+/// Whether an error says that the machine or a file system is short of something or away, and so is nobody's mistake.
+pub fn is_shortage(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EAGAIN
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::EIO
+                | libc::EMFILE
+                | libc::ENFILE
+                | libc::ENOMEM
+                | libc::ENOSPC
+                | libc::ENOTCONN
+                | libc::ESTALE
+                | libc::ETIMEDOUT
+        )
+    )
+}

@@ -1,1 +1,104 @@
-//! The life of gqstep: one run, from its fence to its result.
+//! The life of `gqstep`: one run, from its fence to its result. It outlives `gqnode`, which finds the result in the
+//! node's log; it decides nothing that the assignment or `gqnode` does not say.
+
+mod fence;
+mod journal;
+mod launch;
+mod life;
+mod outcome;
+mod trouble;
+mod variables;
+
+use gq_host::{Account, ENV_ASSIGNMENT, ENV_ROOT, ENV_SPOOL, Inbox};
+use gq_model::{Assignment, MAX_ASSIGNMENT, Reason, RunKey, Uid};
+use gq_nodelog::{Appender, Record};
+use journal::Journal;
+use launch::Launch;
+use life::{Life, refusal};
+use std::{
+    ffi::OsString,
+    os::fd::{AsFd, BorrowedFd},
+    path::PathBuf,
+    process::ExitCode,
+};
+use trouble::Trouble;
+
+/// Lives the life of a supervisor.
+///
+/// `args`: the program's arguments without its name: the run's key, for people who look at `ps`. The assignment and the
+/// spool directory come as environment variables, the run's folder (locked) as standard input, the node's log (open for
+/// appending) as standard output. See [`gq_host::spawn_supervisor`].
+///
+/// Exits 0 when the run's result is in the log, whatever it is; 2 when it was not started by `gqnode`.
+pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(key) = args.next().and_then(|a| a.to_str()?.parse::<RunKey>().ok()) else {
+        eprintln!("gqstep: gqnode starts this program, one for each run; to submit a job use gqsub");
+        return ExitCode::from(2);
+    };
+    let mut journal = Journal::new(key, Appender::from_fd(gq_host::take_stdout()));
+    let stdin = std::io::stdin();
+    let folder = stdin.as_fd();
+    let last =
+        supervise(key, folder, &mut journal).unwrap_or_else(|trouble| refusal(key, trouble, gq_host::now()));
+    if let Err(e) = gq_host::remove_script(folder) {
+        eprintln!("gqstep {key}: its script cannot be removed: {e}");
+    }
+    journal.push(last);
+    journal.finish();
+    ExitCode::SUCCESS
+}
+
+/// From the first act to the last record.
+fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Result<Record, Trouble> {
+    gq_host::settle().map_err(Trouble::kernel("becoming a supervisor"))?;
+    let inbox = Inbox::open().map_err(Trouble::kernel("a signalfd"))?;
+    let pid = std::process::id();
+    let pid_start =
+        gq_host::process_start(pid).ok_or_else(|| Trouble::site("/proc does not show this process"))?;
+    journal.push(Record::Up { key, pid, pid_start });
+    journal.flush();
+    let assignment = assignment(key)?;
+    let account = account(&assignment)?;
+    let spool = std::env::var_os(ENV_SPOOL)
+        .map(PathBuf::from)
+        .ok_or_else(|| Trouble::site(format!("started without {ENV_SPOOL}")))?;
+    let launch =
+        Launch { assignment: &assignment, account: &account, spool: &spool, folder, supervisor: pid };
+    Ok(Life::begin(&launch, inbox)?.live(journal))
+}
+
+fn assignment(key: RunKey) -> Result<Assignment, Trouble> {
+    let text = std::env::var(ENV_ASSIGNMENT)
+        .map_err(|e| Trouble::site(format!("started without an assignment: {e}")))?;
+    if text.len() > MAX_ASSIGNMENT {
+        return Err(Trouble::site(format!("an assignment of {} bytes", text.len())));
+    }
+    let assignment: Assignment = serde_json::from_str(&text)
+        .map_err(|e| Trouble::site(format!("an assignment that cannot be read: {e}")))?;
+    if assignment.key == key {
+        Ok(assignment)
+    } else {
+        Err(Trouble::site(format!("the assignment of another run, {}", assignment.key)))
+    }
+}
+
+/// Whose process the script is to be. The last of three refusals of jobs of root; the others are at admission and in
+/// the node.
+fn account(assignment: &Assignment) -> Result<Account, Trouble> {
+    let (own, uid) = (gq_host::own_uid(), assignment.uid);
+    let serves_root = own == Uid(0) && std::env::var_os(ENV_ROOT).is_some_and(|v| v == "1");
+    if uid == Uid(0) && !serves_root {
+        return Err(Trouble::user(Reason::LaunchFailure, "jobs of root are refused"));
+    }
+    if own != Uid(0) && own != uid {
+        return Err(Trouble::site(format!("this node runs jobs of uid {own} only, not of uid {uid}")));
+    }
+    match Account::of(uid) {
+        Ok(Some(account)) => Ok(account),
+        Ok(None) if own == uid => Ok(Account::nameless(uid)),
+        Ok(None) => {
+            Err(Trouble::user(Reason::UserGone, format!("uid {uid} has no account on {}", assignment.node)))
+        }
+        Err(e) => Err(Trouble::site(format!("looking up uid {uid}: {}", gq_host::words(&e)))),
+    }
+}

@@ -1,0 +1,112 @@
+//! The files of one run: the job file, read as its owner, and the script made from it in the run's folder.
+
+use crate::user::Account;
+use gq_model::Uid;
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+    unistd::{Gid, Uid as NixUid, UnlinkatFlags, fchown, unlinkat},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+use thiserror::Error;
+
+/// The script's name in the run's folder.
+const SCRIPT: &str = "script";
+
+/// Why a job file was not read.
+#[derive(Debug, Error)]
+pub enum JobFileTrouble {
+    /// It cannot be reached: the spool's fault.
+    #[error("{}", crate::machine::words(.0))]
+    Away(#[source] io::Error),
+    /// It is there, and it is not what was accepted: its owner's fault.
+    #[error("{0}")]
+    Changed(&'static str),
+}
+
+/// Reads a job file, as its owner, once: what is returned is what has been checked.
+///
+/// # Errors
+/// [`JobFileTrouble`].
+pub fn read_job_file(path: &Path, owner: Uid, most: usize) -> Result<Vec<u8>, JobFileTrouble> {
+    use JobFileTrouble::{Away, Changed};
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        // It can be seen and not opened: its owner has taken his own right to read it, or put something else there.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && path.symlink_metadata().is_ok() => {
+            return Err(Changed("its owner may not read it"));
+        }
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(Changed("it is a symbolic link")),
+        Err(e) => return Err(Away(e)),
+    };
+    let meta = file.metadata().map_err(Away)?;
+    if !meta.is_file() {
+        return Err(Changed("it is no regular file"));
+    }
+    if meta.uid() != owner.0 {
+        return Err(Changed("it belongs to another user"));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(Changed("others may write to it"));
+    }
+    if meta.len() > most as u64 {
+        return Err(Changed("it is too large"));
+    }
+    let mut bytes = Vec::with_capacity(meta.len() as usize + 1);
+    file.by_ref().take(most as u64 + 1).read_to_end(&mut bytes).map_err(Away)?;
+    if bytes.len() > most {
+        return Err(Changed("it is too large"));
+    }
+    Ok(bytes)
+}
+
+/// The path of an open folder.
+///
+/// # Errors
+/// When it was removed.
+pub fn folder_path(folder: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
+}
+
+/// Makes the empty script file in the run's folder: mode 0500, owned by the job's user. Returns its path and the only
+/// descriptor that can write it; close that before executing it.
+///
+/// # Errors
+/// When the node's disk is full or the folder is gone.
+pub fn make_script(folder: BorrowedFd<'_>, account: &Account) -> io::Result<(PathBuf, File)> {
+    let path = folder_path(folder)?.join(SCRIPT);
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+    let make = || openat(folder, SCRIPT, flags, Mode::S_IRUSR | Mode::S_IXUSR);
+    let file = match make() {
+        Err(Errno::EEXIST) => {
+            remove_script(folder)?;
+            make()
+        }
+        made => made,
+    }?;
+    if nix::unistd::geteuid().is_root() {
+        fchown(&file, Some(NixUid::from_raw(account.uid.0)), Some(Gid::from_raw(account.gid)))?;
+    }
+    Ok((path, file.into()))
+}
+
+/// Removes the script file; it may be gone already.
+///
+/// # Errors
+/// When the folder cannot be changed.
+pub fn remove_script(folder: BorrowedFd<'_>) -> io::Result<()> {
+    match unlinkat(folder, SCRIPT, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}

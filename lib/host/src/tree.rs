@@ -1,0 +1,184 @@
+//! The process tree below a subreaper: every process that a job starts descends from its supervisor, whatever sessions
+//! and groups it makes for itself. Nothing here can reach a process that does not.
+
+use crate::process::{all, pidfd_open, pidfd_signal, stat};
+use std::{collections::BTreeMap, fs, io, os::fd::AsFd};
+
+/// How deep a line of descent is followed.
+const MAX_DEPTH: usize = 4096;
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitedFor {
+    /// It exited with this code.
+    Code(u8),
+    /// This signal ended it.
+    Signal {
+        /// The signal's number.
+        number: u8,
+        /// Whether it left a core file.
+        core: bool,
+    },
+}
+
+/// What a reaping gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// The children that had ended, and how.
+    pub ended: Vec<(u32, WaitedFor)>,
+    /// Whether any child is left. Below a subreaper: whether any descendant is.
+    pub left: bool,
+}
+
+/// Takes all children that have ended; does not wait for any.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn reap_children() -> io::Result<Reaped> {
+    let mut reaped = Reaped::default();
+    loop {
+        let mut status = 0;
+        // The raw call: the wrapper of `nix` knows no real-time signal, and would lose a child that one of them ended.
+        // SAFETY: `status` outlives the call.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        match u32::try_from(pid) {
+            Ok(0) => {
+                reaped.left = true;
+                return Ok(reaped);
+            }
+            Ok(pid) => {
+                if let Some(how) = waited_for(status) {
+                    reaped.ended.push((pid, how));
+                }
+            }
+            Err(_) => match io::Error::last_os_error() {
+                e if e.raw_os_error() == Some(libc::ECHILD) => return Ok(reaped),
+                e if e.kind() == io::ErrorKind::Interrupted => {}
+                e => return Err(e),
+            },
+        }
+    }
+}
+
+fn waited_for(status: i32) -> Option<WaitedFor> {
+    if libc::WIFEXITED(status) {
+        return u8::try_from(libc::WEXITSTATUS(status)).ok().map(WaitedFor::Code);
+    }
+    let number = u8::try_from(libc::WTERMSIG(status)).ok()?;
+    libc::WIFSIGNALED(status).then(|| WaitedFor::Signal { number, core: libc::WCOREDUMP(status) })
+}
+
+/// Sends a signal to every process that descends from this one; returns how many there were.
+///
+/// A process that is being forked at this moment may be missed: to end all, call again until [`reap_children`] leaves
+/// none.
+///
+/// # Errors
+/// When `/proc` cannot be read, or there are no descriptors left.
+pub fn signal_descendants(signal: i32) -> io::Result<usize> {
+    let me = std::process::id();
+    let mut count = 0;
+    for pid in descendants(me)? {
+        let Some(pidfd) = pidfd_open(pid)? else { continue };
+        // Looked at now that the pidfd holds the process: its pid may have been given to a stranger before.
+        if !descends(pid, me) {
+            continue;
+        }
+        match pidfd_signal(pidfd.as_fd(), signal, None) {
+            Ok(true) => count += 1,
+            Ok(false) => {}
+            // A program of another user, such as sudo, in a tree that an ordinary user supervises.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => count += 1,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(count)
+}
+
+fn descends(pid: u32, ancestor: u32) -> bool {
+    let Some(first) = stat(pid).filter(|s| !s.is_dead()) else { return false };
+    let mut parent = first.parent;
+    for _ in 0..MAX_DEPTH {
+        if parent == ancestor {
+            return true;
+        }
+        match stat(parent) {
+            Some(s) if parent > 1 => parent = s.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Every living process below `root`, parents before their children.
+fn descendants(root: u32) -> io::Result<Vec<u32>> {
+    let Some(first) = children(root)? else { return descendants_by_scan(root) };
+    let mut found = first;
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        found.extend(children(pid)?.unwrap_or_default());
+        at += 1;
+    }
+    Ok(found)
+}
+
+/// The children of a process, of all its threads; none when this kernel does not list them.
+fn children(pid: u32) -> io::Result<Option<Vec<u32>>> {
+    let tasks = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(tasks) => tasks,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
+        Err(e) => return Err(e),
+    };
+    let mut found = Vec::new();
+    for task in tasks {
+        let Ok(task) = task else { continue };
+        match fs::read_to_string(task.path().join("children")) {
+            Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(|p| p.parse::<u32>().ok())),
+            // The thread is gone, or this kernel was built without the list.
+            Err(_) if task.path().join("stat").exists() => return Ok(None),
+            Err(_) => {}
+        }
+    }
+    Ok(Some(found))
+}
+
+fn descendants_by_scan(root: u32) -> io::Result<Vec<u32>> {
+    let mut by_parent: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for pid in all()? {
+        if let Some(stat) = stat(pid) {
+            by_parent.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    let mut found = by_parent.remove(&root).unwrap_or_default();
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        found.extend(by_parent.remove(&pid).unwrap_or_default());
+        at += 1;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn both_ways_find_the_same_descendants() {
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", "sleep 60 & echo; read line; kill $!"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut byte = [0];
+        io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut byte).unwrap();
+        let walked = descendants(shell.id()).unwrap();
+        assert_eq!(walked, descendants_by_scan(shell.id()).unwrap());
+        assert_eq!(walked.len(), 1);
+        let me = std::process::id();
+        assert!(descends(walked[0], me) && descends(walked[0], shell.id()) && !descends(me, walked[0]));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+    }
+}

@@ -1,0 +1,190 @@
+//! A job's environment: what its user chose, without what another job left in it, and with what this job is.
+
+use gq_host::{Account, ENV_MARKER, run_marker};
+use gq_model::{Assignment, CardUse, JobSpec, MemoryAsk, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::unix::ffi::OsStrExt,
+};
+
+/// Variables that describe one job and are not always set: from another job's environment they would lie.
+const OF_ONE_JOB: &[&str] = &[
+    "GQ_ARRAY_JOB_ID",
+    "GQ_ARRAY_TASK_ID",
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_GPUS",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_END_TIME",
+    "SLURM_JOB_GPUS",
+    "SLURM_JOB_QOS",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_RESTART_COUNT",
+    "SLURM_STEPID",
+    "SLURM_UMASK",
+    "GPU_DEVICE_ORDINAL",
+];
+/// Families of such variables.
+const FAMILIES: &[&str] = &["SLURM_ARRAY_TASK_", "SLURM_STEP_", "SLURM_SRUN_"];
+/// Where programs are looked for when nothing says so.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What a job's environment is made from.
+#[derive(Debug)]
+pub struct Source<'a> {
+    pub assignment: &'a Assignment,
+    pub spec: &'a JobSpec,
+    pub account: &'a Account,
+    /// The chosen environment: `NAME=value`.
+    pub chosen: &'a [Vec<u8>],
+    /// Process id of the script.
+    pub pid: u32,
+    pub now: Timestamp,
+}
+
+/// The whole environment of a job: `NAME=value`, each name once.
+pub fn environment(source: &Source<'_>) -> Vec<Vec<u8>> {
+    let ours = variables(source);
+    let mut all: Vec<Vec<u8>> = Vec::with_capacity(source.chosen.len() + ours.len());
+    let mut names: BTreeSet<&[u8]> = BTreeSet::new();
+    for entry in source.chosen {
+        let name = entry.split(|b| *b == b'=').next().unwrap_or_default();
+        let known = std::str::from_utf8(name).is_ok_and(|name| {
+            ours.contains_key(name)
+                || OF_ONE_JOB.contains(&name)
+                || FAMILIES.iter().any(|family| name.starts_with(family))
+        });
+        if !known && entry.len() > name.len() && names.insert(name) {
+            all.push(entry.clone());
+        }
+    }
+    let account = source.account;
+    let defaults: [(&str, &[u8]); 5] = [
+        ("HOME", account.home.as_os_str().as_bytes()),
+        ("USER", account.name.as_bytes()),
+        ("LOGNAME", account.name.as_bytes()),
+        ("SHELL", account.shell.as_os_str().as_bytes()),
+        ("PATH", PATH.as_bytes()),
+    ];
+    let missing = defaults.iter().filter(|(name, _)| !names.contains(name.as_bytes()));
+    all.extend(missing.map(|(name, value)| entry(name, value)).collect::<Vec<_>>());
+    all.extend(ours.iter().map(|(name, value)| entry(name, value.as_bytes())));
+    all
+}
+
+fn entry(name: &str, value: &[u8]) -> Vec<u8> {
+    [name.as_bytes(), b"=", value].concat()
+}
+
+/// `CUDA_VISIBLE_DEVICES`: UUIDs, or indices of declared cards; empty when the job holds none, so that it sees none.
+fn visible(cards: &[CardUse]) -> String {
+    list(cards, |card| card.uuid.clone().unwrap_or_else(|| card.index.to_string()))
+}
+
+fn list(cards: &[CardUse], what: impl Fn(&CardUse) -> String) -> String {
+    cards.iter().map(what).collect::<Vec<_>>().join(",")
+}
+
+fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
+    let Source { assignment: a, spec, account, pid, now, .. } = source;
+    let node = a.node.to_string();
+    let job = a.key.job.to_string();
+    let tasks = spec.process_count().to_string();
+    let mut all = BTreeMap::from([
+        (ENV_MARKER, run_marker(a)),
+        ("GQ_JOB_ID", job.clone()),
+        ("GQ_JOB_NAME", spec.name.clone()),
+        ("GQ_RUN", a.key.run.to_string()),
+        ("GQ_CLUSTER_NAME", a.cluster.clone()),
+        ("GQ_PARTITION", a.partition.clone()),
+        ("GQ_NODELIST", node.clone()),
+        ("GQ_CPUS", a.cpus.to_string()),
+        ("GQ_MEMORY_MIB", a.memory.0.to_string()),
+        ("GQ_GPUS", list(&a.cards, |card| card.index.to_string())),
+        ("GQ_SUBMIT_DIR", spec.submit_dir.clone()),
+        ("GQ_SUBMIT_HOST", spec.submit_host.clone()),
+        ("CUDA_VISIBLE_DEVICES", visible(&a.cards)),
+        ("PWD", spec.work_dir.clone()),
+        ("SLURM_CLUSTER_NAME", a.cluster.clone()),
+        ("SLURM_CPUS_ON_NODE", a.cpus.to_string()),
+        ("SLURM_GTIDS", "0".into()),
+        ("SLURM_JOBID", job.clone()),
+        ("SLURM_JOB_CPUS_PER_NODE", a.cpus.to_string()),
+        ("SLURM_JOB_GID", account.gid.to_string()),
+        ("SLURM_JOB_ID", job),
+        ("SLURM_JOB_NAME", spec.name.clone()),
+        ("SLURM_JOB_NODELIST", node.clone()),
+        ("SLURM_JOB_NUM_NODES", "1".into()),
+        ("SLURM_JOB_PARTITION", a.partition.clone()),
+        ("SLURM_JOB_START_TIME", seconds(*now)),
+        ("SLURM_JOB_UID", a.uid.to_string()),
+        ("SLURM_JOB_USER", account.name.clone()),
+        ("SLURM_LOCALID", "0".into()),
+        ("SLURM_NNODES", "1".into()),
+        ("SLURM_NODEID", "0".into()),
+        ("SLURM_NODELIST", node.clone()),
+        ("SLURM_PRIO_PROCESS", "0".into()),
+        ("SLURM_PROCID", "0".into()),
+        ("SLURM_SUBMIT_DIR", spec.submit_dir.clone()),
+        ("SLURM_SUBMIT_HOST", spec.submit_host.clone()),
+        ("SLURM_TASKS_PER_NODE", tasks),
+        ("SLURM_TASK_PID", pid.to_string()),
+        ("SLURMD_NODENAME", node),
+    ]);
+    all.extend(when_asked(source));
+    all
+}
+
+/// What Slurm sets only when it was asked for.
+fn when_asked(source: &Source<'_>) -> Vec<(&'static str, String)> {
+    let Source { assignment: a, spec, now, .. } = source;
+    let mut all = Vec::new();
+    let mut set = |name, value: Option<String>| all.extend(value.map(|value| (name, value)));
+    if let Some((job, task)) = a.array {
+        for name in ["GQ_ARRAY_JOB_ID", "SLURM_ARRAY_JOB_ID"] {
+            set(name, Some(job.to_string()));
+        }
+        for name in ["GQ_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_ID"] {
+            set(name, Some(task.to_string()));
+        }
+    }
+    let asked_tasks =
+        (spec.ntasks.is_some() || spec.ntasks_per_node.is_some()).then(|| spec.process_count().to_string());
+    set("SLURM_NTASKS", asked_tasks.clone());
+    set("SLURM_NPROCS", asked_tasks);
+    set("SLURM_NTASKS_PER_NODE", spec.ntasks_per_node.map(|n| n.to_string()));
+    set("SLURM_CPUS_PER_TASK", spec.cpus_per_task.map(|n| n.to_string()));
+    set("SLURM_JOB_ACCOUNT", spec.account.clone());
+    set("SLURM_RESTART_COUNT", (a.key.run.0 > 1).then(|| (a.key.run.0 - 1).to_string()));
+    set("SLURM_JOB_END_TIME", a.time_limit.map(|limit| seconds(now.after(limit))));
+    match spec.memory {
+        MemoryAsk::Default => {}
+        MemoryAsk::WholeNode => set("SLURM_MEM_PER_NODE", Some(a.memory.0.to_string())),
+        MemoryAsk::PerNode(m) => set("SLURM_MEM_PER_NODE", Some(m.0.to_string())),
+        MemoryAsk::PerCpu(m) => set("SLURM_MEM_PER_CPU", Some(m.0.to_string())),
+        MemoryAsk::PerCard(m) => set("SLURM_MEM_PER_GPU", Some(m.0.to_string())),
+    }
+    if !a.cards.is_empty() {
+        set("SLURM_GPUS_ON_NODE", Some(a.cards.len().to_string()));
+        set("SLURM_JOB_GPUS", Some(list(&a.cards, |card| card.index.to_string())));
+    }
+    set("SLURM_GPUS_PER_NODE", spec.gpus_per_node.map(|n| n.to_string()));
+    set("SLURM_GPUS_PER_TASK", spec.gpus_per_task.map(|n| n.to_string()));
+    if spec.cards.count > 0 && spec.gpus_per_node.is_none() && spec.gpus_per_task.is_none() {
+        set("SLURM_GPUS", Some(spec.cards.count.to_string()));
+    }
+    all
+}
+
+fn seconds(at: Timestamp) -> String {
+    at.0.div_euclid(1_000_000).to_string()
+}
