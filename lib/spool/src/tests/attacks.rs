@@ -170,3 +170,47 @@ fn a_file_that_grows_and_shrinks_is_read_whole_or_not_at_all() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+/// What a user who is neither the owner of the box nor of the file can do there: make files of his own, and no more.
+#[test]
+fn another_user_makes_his_own_files_and_touches_no_others() {
+    use std::os::unix::{fs::MetadataExt as _, process::CommandExt as _};
+    const OTHER: u32 = 54321;
+    if !is_root() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    chmod(home.path(), 0o755);
+    let dir = home.path().join("spool");
+    // A group of its own for the box, so that "made here" can be told from "made elsewhere".
+    Spool::init(&dir, Some((0, 12346))).unwrap();
+    let spool = Spool::open(&dir).unwrap();
+    DropClient::open(&dir).unwrap().write(TOKEN, b"secret").unwrap();
+    let as_other = |command: &str| {
+        let script = format!("umask 027; cd '{}' && {command}", dir.join("drop").display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).uid(OTHER).gid(OTHER);
+        shell.output().unwrap().status.success()
+    };
+    for forbidden in
+        ["ls", "cat NAME", "rm -f NAME", "mv NAME mine", "mv mine NAME", "echo x > NAME", "chmod 666 NAME"]
+    {
+        as_other("echo content > mine");
+        assert!(!as_other(&forbidden.replace("NAME", NAME)), "{forbidden}");
+    }
+    assert_eq!(spool.read_drop(NAME).unwrap().bytes, b"secret");
+    assert_eq!(std::fs::metadata(dir.join("drop/mine")).unwrap().gid(), 12346);
+    let his = spool.read_drop("mine").unwrap();
+    assert_eq!((his.bytes.as_slice(), his.uid.0), (b"content\n".as_slice(), OTHER));
+    spool.accept("mine", "jobs/07/9.job").unwrap();
+    // Accepted, it is still his and readable by him, in a folder that nobody can list or write.
+    assert!(as_other("cat ../jobs/07/9.job && ! ls ../jobs && ! ls ../jobs/07 && ! rm -f ../jobs/07/9.job"));
+    assert_eq!(spool.read_job("jobs/07/9.job").unwrap(), his);
+    // A file from elsewhere keeps its group, whoever moves it here.
+    assert!(as_other(&format!("cd '{}' && ! touch here", home.path().display())));
+    let project = home.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    chown(&project, Some(OTHER), Some(OTHER)).unwrap();
+    assert!(as_other("echo x > ../../project/file && mv ../../project/file moved"));
+    assert!(matches!(spool.read_drop("moved"), Err(DropError::NotYours(_))));
+}
