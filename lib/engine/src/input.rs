@@ -153,6 +153,13 @@ pub enum Input {
         /// What it says.
         body: Box<NodeReport>,
     },
+    /// A node's connection is up again, or its beats go on, in a life whose first report may have been taken before.
+    NodeHeard {
+        /// Which.
+        node: NodeName,
+        /// Its life.
+        epoch: Epoch,
+    },
     /// A node's connection broke, or its beats stopped.
     NodeSilent {
         /// Which.
@@ -249,7 +256,7 @@ pub enum Order {
     Cancel(RunKey),
     /// End a run to run it again.
     Requeue(RunKey),
-    /// End a run that nobody here knows.
+    /// End a run that nobody here knows, or that the node should know and does not speak of: it says how that ended.
     Stray(RunKey),
     /// Send a signal to a run.
     Signal(RunKey, u8),

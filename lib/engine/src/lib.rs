@@ -41,6 +41,7 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
         Input::Report { node, epoch, seq, body } => {
             report::report(cluster, policy, context, node, *epoch, *seq, body)
         }
+        Input::NodeHeard { node, epoch } => report::heard(cluster, node, *epoch),
         Input::NodeSilent { node } => report::silent(cluster, context, node),
         Input::NodeLost { node } => report::lost(cluster, context, node),
         Input::Declared => report::declared(cluster, policy),

@@ -1,8 +1,8 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
 use crate::{Context, Decision, NodeReport, Order, schedule::Orders};
-use alloc::{format, string::String, vec::Vec};
-use gq_cluster::{Cluster, Event, Link, Next, Node, Policy, Run, Stopping};
+use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
+use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
 use gq_model::{
     BootId, Card, End, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Timestamp,
 };
@@ -30,23 +30,26 @@ pub(crate) fn report(
     }
     let mut decision = match (body, node) {
         (NodeReport::Joined { boot, cpus, memory, cards, runs }, _) => {
-            joined(cluster, policy, context, name, (*boot, *cpus, *memory, cards), runs)
+            joined(cluster, policy, name, (*boot, *cpus, *memory, cards), runs)
         }
         (_, None) => Decision::default(),
         (NodeReport::Started(key, at), Some(node)) => {
-            let mut decision = on_run(cluster, name, *key, |_| Event::Started { key: *key, at: *at });
-            if !node.failed_starts.is_empty() {
+            let mut decision = on_run(cluster, name, *key, |run| {
+                (run.phase == Phase::Starting).then_some(Event::Started { key: *key, at: *at })
+            });
+            if !decision.events.is_empty() && !node.failed_starts.is_empty() {
                 // The start clears them: said once more of the node, so that its row is written too.
-                decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
+                decision.events.push(Event::NodeSeen { node: name.clone(), link: node.link });
             }
             decision
         }
-        (NodeReport::Exited(key, at), Some(_)) => {
-            on_run(cluster, name, *key, |_| Event::Exited { key: *key, at: *at })
-        }
+        (NodeReport::Exited(key, at), Some(_)) => on_run(cluster, name, *key, |run| {
+            let again = matches!(run.phase, Phase::Completing { .. });
+            (!again).then_some(Event::Exited { key: *key, at: *at })
+        }),
         (NodeReport::Ended { key, outcome, started, ended }, Some(_)) => on_run(cluster, name, *key, |run| {
             let started = started.or(run.started());
-            ended_run(run, *key, outcome.clone(), started, *ended)
+            Some(ended_run(run, *key, outcome.clone(), started, *ended))
         }),
         (NodeReport::Refused { key, fault, reason, detail }, Some(node)) => {
             refused(cluster, context, node, *key, (*fault, *reason, detail))
@@ -62,10 +65,15 @@ pub(crate) fn report(
     decision
 }
 
-/// The event that `event` makes of the live run `key` on `node`; nothing when there is no such run.
-fn on_run(cluster: &Cluster, node: &NodeName, key: RunKey, event: impl FnOnce(&Run) -> Event) -> Decision {
+/// The event that `event` makes of the live run `key` on `node`; nothing when there is no such run or it says nothing new.
+fn on_run(
+    cluster: &Cluster,
+    node: &NodeName,
+    key: RunKey,
+    event: impl FnOnce(&Run) -> Option<Event>,
+) -> Decision {
     let run = live_run(cluster, node, key);
-    Decision { events: run.map(event).into_iter().collect(), effects: Vec::new() }
+    Decision { events: run.and_then(event).into_iter().collect(), effects: Vec::new() }
 }
 
 fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -> Option<&'a Run> {
@@ -74,10 +82,21 @@ fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -> Option<&'
 }
 
 fn ended_run(run: &Run, key: RunKey, outcome: Outcome, started: Option<Timestamp>, at: Timestamp) -> Event {
-    // A run that came to its own end before the signal of a requeue reached it has simply ended.
-    let again = run.stopping == Some(Stopping::Requeue) && outcome.end == End::Cancelled;
-    let next =
-        if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
+    let again = Next::Again { not_before: None, site_fault: false, held: None };
+    let (outcome, next) = match (outcome.end, run.stopping) {
+        // A run that came to its own end before the signal of a requeue reached it has simply ended.
+        (End::Cancelled | End::NodeFail, Some(Stopping::Requeue)) => (outcome, again),
+        // A cancel that came after a requeue.
+        (End::Cancelled, Some(Stopping::Cancel)) => {
+            (Outcome { reason: Reason::Cancelled, ..outcome }, Next::Over)
+        }
+        // Nobody stopped it: the node was asked for it and knew nothing of it.
+        (End::Cancelled, None) => {
+            let detail = format!("node {} has lost its record of this run", run.node);
+            (Outcome::without_exit(End::NodeFail, Reason::NodeFailure, detail), Next::Over)
+        }
+        _ => (outcome, Next::Over),
+    };
     Event::RunEnded { key, outcome, started, at, next }
 }
 
@@ -115,7 +134,6 @@ fn refused(
 fn joined(
     cluster: &Cluster,
     policy: &Policy,
-    context: &Context,
     name: &NodeName,
     has: (BootId, u32, MiB, &[Card]),
     runs: &[(RunKey, Option<Timestamp>)],
@@ -134,22 +152,27 @@ fn joined(
             (None, _) => orders.write(&mut decision, name, Order::Stray(*key)),
         }
     }
-    // Runs of an earlier boot are dead for sure.
+    // A run that the node had begun, or that was meant for an earlier boot, lives no more when it is not listed. The node may
+    // hold its end still (a result is kept through a reboot), so it is asked: it says the end again, or that it knows of none.
+    let listed: BTreeSet<RunKey> = runs.iter().map(|(key, _)| *key).collect();
     let held = cluster.node(name).into_iter().flat_map(|node| node.runs().iter());
     for (id, task) in held {
         let Some(run) = cluster.job(*id).and_then(|job| job.runs.get(task)) else { continue };
-        if run.boot != boot {
-            let key = RunKey { job: *id, task: *task, run: run.number };
-            decision.events.push(node_failed(run, key, context.now));
+        let key = RunKey { job: *id, task: *task, run: run.number };
+        if !listed.contains(&key) && (run.boot != boot || run.started().is_some()) {
+            orders.write(&mut decision, name, Order::Stray(key));
         }
     }
     decision
 }
 
-fn node_failed(run: &Run, key: RunKey, at: Timestamp) -> Event {
-    let detail = format!("node {} was booted again", run.node);
-    let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, detail);
-    Event::RunEnded { key, outcome, started: run.started(), at, next: Next::Over }
+/// A node is in sight again without a new life: its connection is back. A life that has not reported yet reports first.
+pub(crate) fn heard(cluster: &Cluster, name: &NodeName, epoch: Epoch) -> Decision {
+    let back = cluster.node(name).is_some_and(|node| {
+        node.epoch == epoch && matches!(node.link, Link::Suspect { .. } | Link::Lost { .. })
+    });
+    let event = Event::NodeSeen { node: name.clone(), link: Link::Up };
+    Decision { events: back.then_some(event).into_iter().collect(), effects: Vec::new() }
 }
 
 /// What a node has: as declared, else as found.

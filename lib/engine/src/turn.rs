@@ -361,6 +361,7 @@ fn refuse_all<C: Courier>(inputs: &[Input], why: &str, courier: &mut C) {
             Some(*client)
         }
         Input::Report { .. }
+        | Input::NodeHeard { .. }
         | Input::NodeSilent { .. }
         | Input::NodeLost { .. }
         | Input::Declared
