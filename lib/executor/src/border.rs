@@ -1,0 +1,138 @@
+//! The border between the node's mind and the others: words of `gq-nodecore` to letters, records and controls, and
+//! back. Decides nothing.
+
+use gq_host::StopKind;
+use gq_model::Seq;
+use gq_nodecore as core;
+use gq_nodelog as disk;
+use gq_proto::{Head, OrderBody, Report, ReportBody};
+
+/// A record of the log as the mind reads it.
+pub fn from_disk(record: disk::Record) -> core::Record {
+    match record {
+        disk::Record::Life { controller, taken, epoch: _, boot: _ } => {
+            core::Record::Life { controller, taken }
+        }
+        disk::Record::Taken { seq, controller, what } => {
+            let order = match what {
+                disk::Taken::Start(assignment) => core::Order::Start(assignment),
+                disk::Taken::Stop { key, why } => core::Order::Stop(
+                    key,
+                    match why {
+                        disk::Why::Cancel => core::StopWhy::Cancel,
+                        disk::Why::Requeue => core::StopWhy::Requeue,
+                        disk::Why::Stray => core::StopWhy::Stray,
+                    },
+                ),
+                disk::Taken::Signal { key, signal } => core::Order::Signal(key, signal),
+            };
+            core::Record::Taken { seq, controller, order }
+        }
+        disk::Record::Up { key, pid: _, pid_start: _ } => core::Record::Up { key },
+        disk::Record::Started { key, at, session: _ } => core::Record::Started { key, at },
+        disk::Record::Exited { key, at } => core::Record::Exited { key, at },
+        disk::Record::Ended { key, outcome, started, ended } => {
+            core::Record::Ended { key, outcome, started, ended }
+        }
+        disk::Record::Refused { key, fault, reason, detail } => {
+            core::Record::Refused { key, fault, reason, detail }
+        }
+        disk::Record::Acked { key } => core::Record::Acked { key },
+    }
+}
+
+/// A record that the mind wants appended; none for those that only supervisors (or a new life) write.
+pub fn to_disk(record: core::Record) -> Option<disk::Record> {
+    Some(match record {
+        core::Record::Taken { seq, controller, order } => {
+            let what = match order {
+                core::Order::Start(assignment) => disk::Taken::Start(assignment),
+                core::Order::Stop(key, why) => disk::Taken::Stop {
+                    key,
+                    why: match why {
+                        core::StopWhy::Cancel => disk::Why::Cancel,
+                        core::StopWhy::Requeue => disk::Why::Requeue,
+                        core::StopWhy::Stray => disk::Why::Stray,
+                    },
+                },
+                core::Order::Signal(key, signal) => disk::Taken::Signal { key, signal },
+            };
+            disk::Record::Taken { seq, controller, what }
+        }
+        core::Record::Ended { key, outcome, started, ended } => {
+            disk::Record::Ended { key, outcome, started, ended }
+        }
+        core::Record::Refused { key, fault, reason, detail } => {
+            disk::Record::Refused { key, fault, reason, detail }
+        }
+        core::Record::Acked { key } => disk::Record::Acked { key },
+        core::Record::Life { .. }
+        | core::Record::Up { .. }
+        | core::Record::Started { .. }
+        | core::Record::Exited { .. } => return None,
+    })
+}
+
+/// An order as the mind takes it.
+pub fn from_order(body: OrderBody) -> core::Order {
+    match body {
+        OrderBody::Start(assignment) => core::Order::Start(assignment),
+        OrderBody::Stop { key, why } => core::Order::Stop(
+            key,
+            match why {
+                gq_proto::StopWhy::Cancel => core::StopWhy::Cancel,
+                gq_proto::StopWhy::Requeue => core::StopWhy::Requeue,
+                gq_proto::StopWhy::Stray => core::StopWhy::Stray,
+            },
+        ),
+        OrderBody::Signal { key, signal } => core::Order::Signal(key, signal),
+    }
+}
+
+/// What the mind wants to know of a controller's head.
+pub const fn from_head(head: &Head) -> core::HeadSeen {
+    core::HeadSeen {
+        epoch: head.epoch,
+        lowest: head.lowest,
+        highest: head.highest,
+        ack_epoch: head.ack_epoch,
+        ack: head.ack,
+    }
+}
+
+/// A numbered report as a letter of the life `epoch`.
+pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Report {
+    let body = match report {
+        core::Report::Joined { boot, machine, runs, taken } => ReportBody::Joined {
+            boot,
+            cpus: machine.cpus,
+            memory: machine.memory,
+            cards: machine.cards,
+            runs: runs
+                .into_iter()
+                .map(|run| gq_proto::LiveRun { key: run.key, started: run.started })
+                .collect(),
+            orders_taken: taken,
+        },
+        core::Report::Started { key, at } => ReportBody::Started { key, at },
+        core::Report::Exited { key, at } => ReportBody::Exited { key, at },
+        core::Report::Ended { key, outcome, started, ended } => {
+            ReportBody::Ended { key, outcome, started, ended }
+        }
+        core::Report::Refused { key, fault, reason, detail } => {
+            ReportBody::Refused { key, fault, reason, detail }
+        }
+        core::Report::Cards(cards) => ReportBody::Cards { cards },
+    };
+    Report { seq, epoch, body }
+}
+
+/// What a supervisor is told, as the host sends it.
+pub const fn to_host(control: core::Control) -> gq_host::Control {
+    match control {
+        core::Control::Stop(core::StopWhy::Cancel) => gq_host::Control::Stop(StopKind::Cancel),
+        core::Control::Stop(core::StopWhy::Requeue) => gq_host::Control::Stop(StopKind::Requeue),
+        core::Control::Stop(core::StopWhy::Stray) => gq_host::Control::Stop(StopKind::Stray),
+        core::Control::Signal(n) => gq_host::Control::Signal(n),
+    }
+}

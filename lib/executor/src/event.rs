@@ -1,0 +1,34 @@
+//! What the threads of `gqnode` tell its one deciding thread. They decide nothing themselves.
+
+use crate::link::Out;
+use crossbeam_channel::Sender;
+use gq_model::{Card, RunKey, Seq};
+use gq_proto::{Head, Order};
+
+/// Most events that wait for the deciding thread; the threads then wait for it.
+pub const MAX_EVENTS: usize = 1024;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Somebody appended to the log.
+    Log,
+    /// The supervisor watched under this number has died.
+    Gone(u64),
+    /// The processes of a run were swept; so many were left.
+    Swept(RunKey, u32),
+    /// The cards were looked at.
+    Cards(Vec<Card>),
+    /// The link wants to know what to say of this node.
+    HeadWanted(Sender<Head>),
+    /// The link tried to come up, for the first time or again, and did not.
+    NotLinked,
+    /// The link is up: letters go out through `out`. The controller's head, if it has come yet.
+    Linked(u64, Out, Option<Head>),
+    /// The controller's head was read again.
+    Head(u64, Head),
+    /// Letters came: orders, and how far the reports were taken, if that was said.
+    Letters(u64, Option<Seq>, Vec<Order>),
+    /// The link is down.
+    Unlinked(u64),
+}

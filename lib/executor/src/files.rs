@@ -1,0 +1,237 @@
+//! The link to `gqd` over files in the spool: the same letters, a file each, and `HEAD`. It has a thread of its own, so
+//! that a file system that hangs holds up nothing but letters.
+
+use crate::{
+    event::Event,
+    link::{Complaints, LinkError, Out, Parties, want_head},
+};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use gq_model::{Seq, Uid};
+use gq_proto::{Head, Order, Report, SealError, seal, unseal};
+use gq_spool::{LetterKind, LetterReader, LetterWriter, SpoolError, watch};
+use std::{
+    io,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+use thiserror::Error;
+
+/// Most messages that wait to be written.
+const MAX_WAITING: usize = 256;
+/// Most orders read in one go.
+const MAX_ORDERS: usize = 256;
+/// How often the folder is looked at, whatever was nudged.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often `HEAD` is written when nothing else changes it.
+const BEAT: Duration = Duration::from_secs(10);
+/// Pause before the folders are opened anew after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// An order that is announced and not seen for so long is complained of. It is never skipped.
+const MISSING: Duration = Duration::from_secs(60);
+
+/// Something to write.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Every order up to this number has been taken.
+    pub ack: Seq,
+    /// Letters, in order.
+    pub letters: Vec<Report>,
+}
+
+/// Why the folders cannot be used at present.
+#[derive(Debug, Error)]
+enum FilesError {
+    #[error("{0}")]
+    Spool(#[from] SpoolError),
+    #[error("{0}")]
+    Link(#[from] LinkError),
+    #[error("a letter cannot be written: {0}")]
+    Seal(#[from] SealError),
+    /// The deciding thread does not listen to this controller, or this thread was too slow.
+    #[error("this node closed it")]
+    Closed,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// When there are no threads left.
+pub fn start(spool_dir: PathBuf, gqd: Uid, parties: Parties, events: Sender<Event>) -> io::Result<()> {
+    let mailbox = Mailbox { spool_dir, gqd, parties, events, number: 0, is_new: true, written: Seq(0) };
+    std::thread::Builder::new().name("letters".to_owned()).spawn(move || mailbox.serve_for_ever())?;
+    Ok(())
+}
+
+struct Mailbox {
+    spool_dir: PathBuf,
+    gqd: Uid,
+    parties: Parties,
+    events: Sender<Event>,
+    number: u64,
+    /// Whether nothing of this life was written yet.
+    is_new: bool,
+    /// The highest letter of this life that was written.
+    written: Seq,
+}
+
+/// What is known while the folders are open.
+struct Session {
+    writer: LetterWriter,
+    reader: LetterReader,
+    own: Head,
+    theirs: Option<Head>,
+    next: Seq,
+    beaten: Instant,
+    missing: Option<Instant>,
+}
+
+impl Mailbox {
+    fn serve_for_ever(mut self) {
+        let mut complaints = Complaints::default();
+        loop {
+            let end = self.serve(&mut complaints);
+            let told = match end {
+                Err(FilesError::Link(LinkError::Stopping)) | Ok(()) => return,
+                Err(e) => {
+                    complaints.say(&e);
+                    self.events.send(Event::Unlinked(self.number)).and(self.events.send(Event::NotLinked))
+                }
+            };
+            if told.is_err() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn serve(&mut self, complaints: &mut Complaints) -> Result<(), FilesError> {
+        let folder = |kind: LetterKind| kind.folder(&self.spool_dir, &self.parties.node);
+        let (out, inbox) = (folder(LetterKind::Report), folder(LetterKind::Order));
+        let mut writer = LetterWriter::open(&out, LetterKind::Report)?;
+        if self.is_new {
+            // Letters of an earlier life: what still matters of them is reported anew.
+            writer.forget_up_to(Seq(u64::MAX))?;
+            self.is_new = false;
+        }
+        let own = Head { highest: self.written, ..want_head(&self.events)? };
+        let mut session = Session {
+            writer,
+            reader: LetterReader::open(&inbox, LetterKind::Order, self.gqd),
+            next: Seq(own.ack.0.saturating_add(1)),
+            own,
+            theirs: None,
+            beaten: Instant::now(),
+            missing: None,
+        };
+        session.put_head()?;
+        self.number += 1;
+        let (give, letters) = bounded(MAX_WAITING);
+        self.tell(Event::Linked(self.number, Out::Files(give), None))?;
+        let nudged = watch(&inbox, &["HEAD"]);
+        complaints.clear();
+        loop {
+            self.look(&mut session, complaints)?;
+            select! {
+                recv(letters) -> first => {
+                    let first = first.map_err(|_| FilesError::Closed)?;
+                    self.write(&mut session, first, &letters)?;
+                }
+                recv(nudged.nudges()) -> _ => {}
+                default(LOOK) => {}
+            }
+            if session.beaten.elapsed() >= BEAT {
+                session.put_head()?;
+            }
+        }
+    }
+
+    fn tell(&self, event: Event) -> Result<(), FilesError> {
+        Ok(self.events.send(event).map_err(|_| LinkError::Stopping)?)
+    }
+
+    /// Writes all that waits, and `HEAD` once.
+    fn write(
+        &mut self,
+        session: &mut Session,
+        first: Outgoing,
+        more: &Receiver<Outgoing>,
+    ) -> Result<(), FilesError> {
+        for Outgoing { ack, letters } in std::iter::once(first).chain(more.try_iter().take(MAX_WAITING)) {
+            for letter in letters {
+                session.writer.write(letter.seq, &seal(&letter)?)?;
+                self.written = self.written.max(letter.seq);
+            }
+            session.own.ack = session.own.ack.max(ack);
+        }
+        session.own.highest = self.written;
+        session.put_head()
+    }
+
+    /// Reads `HEAD` and the orders that it announces.
+    fn look(&self, session: &mut Session, complaints: &mut Complaints) -> Result<(), FilesError> {
+        let Some(head) = session.reader.head()?.and_then(|bytes| whole::<Head>(&bytes, "HEAD")) else {
+            return Ok(());
+        };
+        if let Err(e) = self.parties.check(&head) {
+            complaints.say(&e);
+            return Ok(());
+        }
+        if session.theirs.as_ref() != Some(&head) {
+            if head.ack_epoch == session.own.epoch {
+                session.writer.forget_up_to(head.ack)?;
+                session.own.lowest = session.own.lowest.max(Seq(head.ack.0.saturating_add(1)));
+            }
+            session.own.ack_epoch = session.own.ack_epoch.max(head.epoch);
+            session.theirs = Some(head.clone());
+            self.tell(Event::Head(self.number, head.clone()))?;
+        }
+        session.next = session.next.max(head.lowest);
+        let orders = session.orders(head.highest)?;
+        if orders.is_empty() { Ok(()) } else { self.tell(Event::Letters(self.number, None, orders)) }
+    }
+}
+
+impl Session {
+    fn put_head(&mut self) -> Result<(), FilesError> {
+        self.own.beat = self.own.beat.saturating_add(1);
+        self.writer.put_head(&seal(&self.own)?)?;
+        self.beaten = Instant::now();
+        Ok(())
+    }
+
+    /// Reads the next orders up to `highest`, as far as they can be seen yet.
+    fn orders(&mut self, highest: Seq) -> Result<Vec<Order>, FilesError> {
+        let mut orders = Vec::new();
+        while self.next <= highest && orders.len() < MAX_ORDERS {
+            let seen = self.reader.read(self.next)?.and_then(|bytes| whole::<Order>(&bytes, "an order"));
+            let Some(order) = seen.filter(|order| order.seq == self.next) else {
+                let since = *self.missing.get_or_insert_with(Instant::now);
+                if since.elapsed() >= MISSING {
+                    log::error!(
+                        "order {} is announced and cannot be read for {} s: does the spool's file system work?",
+                        self.next,
+                        since.elapsed().as_secs()
+                    );
+                    self.missing = None;
+                }
+                break;
+            };
+            self.missing = None;
+            self.next = Seq(self.next.0.saturating_add(1));
+            orders.push(order);
+        }
+        Ok(orders)
+    }
+}
+
+/// Unseals a line; none when it is not whole yet, or not what it should be, which is said.
+fn whole<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Option<T> {
+    match unseal(bytes) {
+        Ok(value) => Some(value),
+        Err(SealError::Torn) => None,
+        Err(e) => {
+            log::error!("{what} of gqd cannot be understood: {e}; is it of another version?");
+            None
+        }
+    }
+}

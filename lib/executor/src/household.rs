@@ -1,0 +1,566 @@
+//! The one thread of `gqnode` that decides and acts: it takes all that waits, lets `gq-nodecore` decide, appends to the
+//! log, syncs results, reports, launches. No decision of its own is longer than a match arm.
+
+use crate::{
+    ballast::Ballast,
+    border,
+    broom::Task,
+    cards::Declared,
+    event::Event,
+    link::{LinkError, Out},
+    runs::Runs,
+    site::{Site, StartError, life},
+    watcher::Watcher,
+};
+use crossbeam_channel::{Receiver, Sender, select};
+use gq_daemon::{Signal, now};
+use gq_host::{SpawnRequest, lock_folder, spawn_supervisor};
+use gq_model::{Assignment, Epoch, RunKey, Seq};
+use gq_nodecore::{Effect, Input, Node, Record, Serves, TurnAway};
+use gq_nodelog::Log;
+use gq_proto::{Head, LETTER_VERSION};
+use std::{
+    collections::BTreeSet,
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// Most events of one turn.
+const MAX_BATCH: usize = 1024;
+/// An acknowledgement waits so long for a report to travel with.
+const ACK_DELAY: Duration = Duration::from_millis(100);
+/// How often what has no event is looked after, and how often while something cannot be done or seen.
+const TICK: Duration = Duration::from_secs(5);
+const SHORT_TICK: Duration = Duration::from_millis(100);
+/// From one attempt to write to a full disk to the next.
+const FULL_DISK: Duration = Duration::from_secs(1);
+/// Length at which a new segment of the log is begun.
+const SEGMENT: u64 = 16 << 20;
+/// How long the first look at the cards may take before the node joins without them.
+const FIRST_LOOK: Duration = Duration::from_secs(60);
+
+/// Everything that the deciding thread holds.
+pub struct Household {
+    /// What this life stands on.
+    pub site: Site,
+    /// The mind.
+    pub node: Node,
+    /// The log.
+    pub log: Log,
+    /// The processes.
+    pub runs: Runs,
+    /// This life.
+    pub epoch: Epoch,
+    /// Who watches the log and the supervisors.
+    pub watcher: Watcher,
+    /// Who cleans up.
+    pub broom: Sender<Task>,
+    /// Who looks at the cards.
+    pub cards: Sender<Declared>,
+    /// What happens.
+    pub events: Receiver<Event>,
+    /// Signals to this process.
+    pub signals: Receiver<Signal>,
+    /// What is thrown away when the disk is full.
+    pub ballast: Ballast,
+    /// The link's number and its outgoing end.
+    pub link: Option<(u64, Out)>,
+    /// The small things of the loop.
+    pub loose: Loose,
+}
+
+/// Small things that the loop keeps.
+#[derive(Debug, Default)]
+pub struct Loose {
+    /// Whether an end was recorded that is not synced.
+    unsynced: bool,
+    /// Acknowledged over this link.
+    acked: Seq,
+    /// When an acknowledgement is sent without a report to travel with.
+    ack_due: Option<Instant>,
+    /// What could not be done yet.
+    later: Vec<Effect>,
+    /// Why a controller was turned away; said once.
+    turned_away: Option<TurnAway>,
+    beats: u64,
+    is_ready: bool,
+}
+
+/// Why the loop ends.
+pub enum Stop {
+    /// It was asked to.
+    Asked,
+    /// It cannot go on.
+    Broken(StartError),
+}
+impl<E: Into<StartError>> From<E> for Stop {
+    fn from(e: E) -> Self {
+        Self::Broken(e.into())
+    }
+}
+
+impl Household {
+    /// Takes over what an earlier life left, and joins. `first_cards`: those that came before.
+    pub fn begin(&mut self) -> Result<(), Stop> {
+        let cards = match self.events.recv_timeout(FIRST_LOOK) {
+            Ok(Event::Cards(cards)) => cards,
+            // The log cannot have grown by more than is read below, and nobody else speaks before the link is started.
+            Ok(_) | Err(_) => self.wait_for_cards(),
+        };
+        let mut todo = Vec::new();
+        self.read_log(&mut todo)?;
+        for key in self.node.unsure().collect::<Vec<_>>() {
+            let alive = self.is_alive(key)?;
+            if alive {
+                self.runs.find(key, &mut self.watcher);
+            }
+            self.decide(Input::Adopted { key, alive, at: now() }, &mut todo);
+        }
+        self.decide(Input::Join(self.site.machine(cards)), &mut todo);
+        self.remove_strangers();
+        self.ballast.make();
+        self.settle(todo)
+    }
+
+    fn wait_for_cards(&self) -> Vec<gq_model::Card> {
+        let until = Instant::now() + FIRST_LOOK;
+        loop {
+            match self.events.recv_deadline(until) {
+                Ok(Event::Cards(cards)) => return cards,
+                Ok(_) => {}
+                Err(_) => {
+                    log::error!("the NVIDIA driver hangs: this node joins without its cards");
+                    return Vec::new();
+                }
+            }
+        }
+    }
+
+    /// Whether a living supervisor holds the lock of a run's folder.
+    fn is_alive(&self, key: RunKey) -> Result<bool, StartError> {
+        match lock_folder(&self.folder_of(key)) {
+            Ok(lock) => Ok(lock.is_none()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(StartError::System("the folder of a run cannot be locked", e)),
+        }
+    }
+
+    /// Removes folders of runs that nobody knows: their ends were acknowledged in a life that was cut short.
+    fn remove_strangers(&self) {
+        let kept: BTreeSet<RunKey> = self.node.kept().collect();
+        let entries = match std::fs::read_dir(self.site.folder.join("runs")) {
+            Ok(entries) => entries,
+            Err(e) => return log::warn!("the folders of runs cannot be listed: {e}"),
+        };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let key = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            let is_stranger = key.is_some_and(|key| !kept.contains(&key));
+            if is_stranger && matches!(lock_folder(&path), Ok(Some(_))) {
+                // A full broom leaves it to the next start.
+                let _ = self.broom.try_send(Task::Remove(path));
+            }
+        }
+    }
+
+    /// Serves until it is told to stop or cannot go on.
+    pub fn serve(&mut self) -> Stop {
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let wake = self.loose.ack_due.map_or(next_tick, |due| due.min(next_tick));
+            let mut batch = Vec::new();
+            let mut told = None;
+            select! {
+                recv(self.signals) -> signal => told = Some(signal),
+                recv(self.events) -> event => batch.extend(event),
+                default(wake.saturating_duration_since(Instant::now())) => {}
+            }
+            batch.extend(self.events.try_iter().take(MAX_BATCH));
+            let mut turned = if batch.is_empty() { Ok(()) } else { self.turn(batch) };
+            let time = Instant::now();
+            if turned.is_ok() && time >= next_tick {
+                turned = self.tick();
+                let is_idle = self.loose.later.is_empty() && self.runs.unseen().is_empty();
+                next_tick = time + if is_idle { TICK } else { SHORT_TICK };
+            } else if !self.loose.later.is_empty() {
+                next_tick = next_tick.min(time + SHORT_TICK);
+            }
+            if self.loose.ack_due.is_some_and(|due| due <= time) {
+                self.send(Vec::new());
+            }
+            match (turned, told) {
+                (Err(stop), _) => return stop,
+                (Ok(()), Some(Ok(Signal::Stop) | Err(_))) => return Stop::Asked,
+                (Ok(()), Some(Ok(Signal::Reload))) => self.reload(),
+                (Ok(()), None) => {}
+            }
+        }
+    }
+
+    /// One turn: all that waits is taken in, then what was decided is done.
+    fn turn(&mut self, batch: Vec<Event>) -> Result<(), Stop> {
+        let mut todo = Vec::new();
+        // All that a dead supervisor wrote is read before its death is taken in.
+        if batch.iter().any(|event| matches!(event, Event::Log | Event::Gone(_))) {
+            self.read_log(&mut todo)?;
+        }
+        for event in batch {
+            self.take(event, &mut todo)?;
+        }
+        self.settle(todo)
+    }
+
+    fn read_log(&mut self, todo: &mut Vec<Effect>) -> Result<(), Stop> {
+        self.watcher.reading();
+        for record in self.log.tail()? {
+            self.runs.note(&record);
+            if let gq_nodelog::Record::Up { key, .. } = &record
+                && self.runs.is_unseen(*key)
+            {
+                self.runs.find(*key, &mut self.watcher);
+            }
+            self.decide(Input::Logged(border::from_disk(record)), todo);
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, input: Input, todo: &mut Vec<Effect>) {
+        if let Input::Logged(record) = &input {
+            self.loose.unsynced |= is_end(record);
+        }
+        todo.extend(self.node.decide(input));
+    }
+
+    fn take(&mut self, event: Event, todo: &mut Vec<Effect>) -> Result<(), Stop> {
+        match event {
+            Event::Log => {}
+            Event::Gone(number) => {
+                if let Some(key) = self.runs.gone(number) {
+                    self.decide(Input::SupervisorGone { key, at: now() }, todo);
+                }
+            }
+            Event::Swept(key, left) => self.decide(Input::Swept { key, left, at: now() }, todo),
+            Event::Cards(cards) => self.decide(Input::Cards(cards), todo),
+            // If the link's thread is gone, so is what it wanted.
+            Event::HeadWanted(give) => drop(give.send(self.head())),
+            Event::NotLinked => self.say_ready(),
+            Event::Linked(number, out, head) => {
+                self.unlink();
+                self.say_ready();
+                if let Some(head) = head {
+                    let before = todo.len();
+                    self.hear(&head, todo)?;
+                    if let Some(why) = turned_away(todo.get(before..).unwrap_or_default()) {
+                        self.say_turned_away(why);
+                        out.close();
+                        todo.truncate(before);
+                        return Ok(());
+                    }
+                    log::info!("linked to gqd (its life {})", head.epoch);
+                }
+                self.loose.acked = Seq(0);
+                self.link = Some((number, out));
+                self.decide(Input::LinkUp, todo);
+            }
+            Event::Head(number, head) => {
+                if self.is_link(number) {
+                    self.hear(&head, todo)?;
+                }
+            }
+            Event::Letters(number, ack, orders) => {
+                if self.is_link(number) {
+                    if let Some(up_to) = ack {
+                        self.decide(Input::Acked { epoch: self.epoch, up_to }, todo);
+                    }
+                    for order in orders {
+                        let input =
+                            Input::Order { seq: order.seq, order: border::from_order(order.body), at: now() };
+                        self.decide(input, todo);
+                    }
+                }
+            }
+            Event::Unlinked(number) => {
+                if self.is_link(number) {
+                    self.unlink();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_link(&self, number: u64) -> bool {
+        self.link.as_ref().is_some_and(|(current, _)| *current == number)
+    }
+
+    /// Takes in a controller's head. A controller that knows a later life of this node ends this one: its numbers could
+    /// not be told from those.
+    fn hear(&mut self, head: &Head, todo: &mut Vec<Effect>) -> Result<(), Stop> {
+        if head.ack_epoch > self.epoch {
+            self.log.append(&life(head.ack_epoch, self.site.boot, &self.node))?;
+            self.log.sync()?;
+            return Err(Stop::Broken(StartError::LaterLife(head.ack_epoch, self.epoch)));
+        }
+        self.decide(Input::Head(border::from_head(head)), todo);
+        Ok(())
+    }
+
+    fn head(&mut self) -> Head {
+        self.loose.beats += 1;
+        Head {
+            version: LETTER_VERSION,
+            cluster: self.site.parties.cluster,
+            node: self.site.parties.node.clone(),
+            epoch: self.epoch,
+            boot: Some(self.site.boot),
+            beat: self.loose.beats,
+            lowest: self.node.lowest(),
+            highest: self.node.highest(),
+            ack_epoch: self.node.controller(),
+            ack: self.node.taken(),
+        }
+    }
+
+    /// Does what was decided, and what follows from it, until nothing is left: records, results, reports, then acts.
+    fn settle(&mut self, mut todo: Vec<Effect>) -> Result<(), Stop> {
+        loop {
+            let mut records = Vec::new();
+            let mut acts = Vec::new();
+            for effect in todo {
+                match effect {
+                    Effect::Append(record) => {
+                        self.loose.unsynced |= is_end(&record);
+                        records.extend(border::to_disk(record));
+                    }
+                    act => acts.push(act),
+                }
+            }
+            self.append(&records)?;
+            if std::mem::take(&mut self.loose.unsynced) {
+                self.log.sync()?;
+            }
+            self.report();
+            todo = Vec::new();
+            for act in acts {
+                self.act(act, &mut todo);
+            }
+            if todo.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Appends records. On a full disk it waits for room: nothing is acknowledged or launched meanwhile, and jobs go on.
+    fn append(&mut self, records: &[gq_nodelog::Record]) -> Result<(), Stop> {
+        let mut said = false;
+        loop {
+            match self.log.append_all(records) {
+                Ok(()) => {
+                    if said {
+                        log::info!("there is room on the disk again");
+                    }
+                    return Ok(());
+                }
+                Err(e) if e.is_disk_full() => {
+                    if self.ballast.drop() {
+                        log::warn!("{e}; the ballast was dropped");
+                        continue;
+                    }
+                    if !std::mem::replace(&mut said, true) {
+                        log::error!("{e}; no orders are taken until there is room");
+                    }
+                    if self.signals.recv_timeout(FULL_DISK) == Ok(Signal::Stop) {
+                        return Err(Stop::Asked);
+                    }
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Sends the reports that are due, and says when a mere acknowledgement is.
+    fn report(&mut self) {
+        let letters = self.node.number();
+        if !letters.is_empty() {
+            let letters = letters.into_iter();
+            let epoch = self.epoch;
+            self.send(letters.map(|(seq, report)| border::to_letter(seq, epoch, report)).collect());
+        } else if self.link.is_some() && self.node.taken() > self.loose.acked && self.loose.ack_due.is_none()
+        {
+            self.loose.ack_due = Some(Instant::now() + ACK_DELAY);
+        }
+    }
+
+    fn send(&mut self, letters: Vec<gq_proto::Report>) {
+        self.loose.ack_due = None;
+        let Some((_, out)) = &self.link else { return };
+        let ack = self.node.taken();
+        match out.send(ack, letters) {
+            Ok(()) => self.loose.acked = ack,
+            Err(e) => {
+                if !matches!(e, LinkError::Stopping) {
+                    log::warn!("the link to gqd is closed: {e}");
+                }
+                self.unlink();
+            }
+        }
+    }
+
+    fn unlink(&mut self) {
+        if let Some((_, out)) = self.link.take() {
+            out.close();
+            self.loose.ack_due = None;
+            self.node.decide(Input::LinkDown);
+        }
+    }
+
+    fn act(&mut self, effect: Effect, todo: &mut Vec<Effect>) {
+        match effect {
+            Effect::Append(record) => todo.push(Effect::Append(record)),
+            Effect::Launch(assignment) => {
+                let key = assignment.key;
+                if let Err(e) = self.launch(&assignment) {
+                    log::error!("run {key} cannot be launched: {e}");
+                    self.decide(Input::LaunchFailed { key, detail: e.to_string() }, todo);
+                }
+            }
+            Effect::Control(key, control) => {
+                if !self.runs.control(key, border::to_host(control)) {
+                    self.loose.later.push(Effect::Control(key, control));
+                }
+            }
+            Effect::Sweep { key, again } => {
+                let Some(remains) = self.runs.remains(key) else {
+                    // Nothing was ever known of it, so nothing of it can be found.
+                    return self.decide(Input::Swept { key, left: 0, at: now() }, todo);
+                };
+                log::warn!("the supervisor of run {key} is dead; what is left of the run is killed");
+                if self.broom.try_send(Task::Sweep(key, remains)).is_err() {
+                    self.loose.later.push(Effect::Sweep { key, again });
+                }
+            }
+            Effect::Forget(key) => self.forget(key),
+            Effect::TurnAway(why) => {
+                self.say_turned_away(why);
+                self.unlink();
+            }
+            Effect::Skipped { from, to } => {
+                log::error!("orders {from} to {to} are gone: this node took them and has lost its log since");
+            }
+        }
+    }
+
+    fn launch(&mut self, assignment: &Assignment) -> io::Result<()> {
+        let key = assignment.key;
+        let folder = self.folder_of(key);
+        match DirBuilder::new().mode(0o711).create(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            Ok(()) | Err(_) => {}
+        }
+        let run_folder = lock_folder(&folder)?
+            .ok_or_else(|| io::Error::other("a supervisor of this run lives already"))?;
+        let supervisor = spawn_supervisor(SpawnRequest {
+            exe: &self.site.gqstep,
+            key,
+            assignment_json: &serde_json::to_string(assignment)?,
+            spool_dir: &self.site.config.cluster.spool_dir,
+            run_folder,
+            log: self.log.hand_out(key).map_err(io::Error::other)?,
+            serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
+        })?;
+        self.runs.enter(assignment);
+        self.runs.watch(key, supervisor, &mut self.watcher);
+        Ok(())
+    }
+
+    /// Removes what is kept of a run.
+    fn forget(&mut self, key: RunKey) {
+        self.runs.forget(key);
+        let folder = self.folder_of(key);
+        match std::fs::remove_dir(&folder) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            // Something is in it, or its supervisor is about to remove the last of it.
+            Err(_) => {
+                if self.broom.try_send(Task::Remove(folder)).is_err() {
+                    self.loose.later.push(Effect::Forget(key));
+                }
+            }
+        }
+    }
+
+    fn folder_of(&self, key: RunKey) -> PathBuf {
+        self.site.folder.join("runs").join(key.to_string())
+    }
+
+    /// Looks after what has no event.
+    fn tick(&mut self) -> Result<(), Stop> {
+        let mut todo = std::mem::take(&mut self.loose.later);
+        self.read_log(&mut todo)?;
+        for key in self.runs.unseen() {
+            if self.is_alive(key)? {
+                self.runs.find(key, &mut self.watcher);
+            } else {
+                self.read_log(&mut todo)?;
+                self.runs.lost(key);
+                self.decide(Input::SupervisorGone { key, at: now() }, &mut todo);
+            }
+        }
+        self.settle(todo)?;
+        let head = life(self.epoch, self.site.boot, &self.node);
+        let tidied = self.log.rotate_if(SEGMENT, &head).and_then(|_| {
+            let live = self.node.kept().collect();
+            self.log.drop_segments(&live)
+        });
+        match tidied {
+            Ok(_) => {}
+            Err(e @ gq_nodelog::LogError::Sync(_)) => return Err(e.into()),
+            Err(e) => log::warn!("the log stays as long as it is: {e}"),
+        }
+        self.ballast.make();
+        Ok(())
+    }
+
+    /// Reads the conf again; a bad one changes nothing.
+    fn reload(&mut self) {
+        match gq_conf::read(&self.site.conf_file) {
+            Ok(config) => {
+                self.site.config = config;
+                log::info!(
+                    "the conf was read again; folders, names and sockets count from the next start on"
+                );
+                // Full: it is about to look, and the conf is looked at with the next reload.
+                if self.cards.try_send(self.site.declared()).is_err() {
+                    log::warn!(
+                        "the cards are being looked at; reload again in a moment if they were changed"
+                    );
+                }
+            }
+            Err(e) => log::error!("the conf has mistakes, and the old one stays in use:\n{e}"),
+        }
+    }
+
+    fn say_ready(&mut self) {
+        if !std::mem::replace(&mut self.loose.is_ready, true) {
+            gq_daemon::ready();
+        }
+    }
+
+    fn say_turned_away(&mut self, why: TurnAway) {
+        if self.loose.turned_away.replace(why) != Some(why) {
+            log::error!("gqd is not listened to: {why}");
+        }
+    }
+}
+
+fn is_end(record: &Record) -> bool {
+    matches!(record, Record::Ended { .. } | Record::Refused { .. })
+}
+
+fn turned_away(effects: &[Effect]) -> Option<TurnAway> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::TurnAway(why) => Some(*why),
+        _ => None,
+    })
+}

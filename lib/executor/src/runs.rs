@@ -1,0 +1,155 @@
+//! What is known of each run outside the node's mind: its supervisor's process, and how its processes are found when
+//! that supervisor is dead. It never says what state a run is in.
+
+use crate::watcher::Watcher;
+use gq_host::{Control, Remains, Supervisor, run_marker};
+use gq_model::{Assignment, RunKey};
+use gq_nodelog::{Record, Taken};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+/// What is known of the processes of one run.
+#[derive(Debug)]
+struct Facts {
+    remains: Remains,
+    /// The supervisor's process and its beginning.
+    up: Option<(u32, u64)>,
+    /// The number under which its supervisor is watched.
+    watched: Option<u64>,
+}
+
+/// All runs.
+#[derive(Debug, Default)]
+pub struct Runs {
+    facts: BTreeMap<RunKey, Facts>,
+    watched: BTreeMap<u64, (RunKey, Supervisor)>,
+    /// Runs whose supervisor lives (its folder is locked) and cannot be watched: its process is not known yet.
+    unseen: BTreeSet<RunKey>,
+}
+
+impl Runs {
+    /// Learns from a record of the log.
+    pub fn note(&mut self, record: &Record) {
+        match record {
+            Record::Taken { what: Taken::Start(assignment), .. } => self.enter(assignment),
+            Record::Up { key, pid, pid_start } => {
+                if let Some(facts) = self.facts.get_mut(key) {
+                    facts.up = Some((*pid, *pid_start));
+                }
+            }
+            Record::Started { key, session, .. } => {
+                if let Some(facts) = self.facts.get_mut(key) {
+                    facts.remains.session = Some(*session);
+                }
+            }
+            Record::Acked { key } => self.forget(*key),
+            Record::Life { .. }
+            | Record::Taken { .. }
+            | Record::Exited { .. }
+            | Record::Ended { .. }
+            | Record::Refused { .. } => {}
+        }
+    }
+
+    /// Learns of a run that is to be launched.
+    pub fn enter(&mut self, assignment: &Assignment) {
+        self.facts.entry(assignment.key).or_insert_with(|| Facts {
+            remains: Remains { marker: run_marker(assignment), uid: assignment.uid, session: None },
+            up: None,
+            watched: None,
+        });
+    }
+
+    /// Forgets a run; its supervisor is watched on until it is gone.
+    pub fn forget(&mut self, key: RunKey) {
+        self.facts.remove(&key);
+        self.unseen.remove(&key);
+    }
+
+    /// How the processes of a run are found.
+    pub fn remains(&self, key: RunKey) -> Option<Remains> {
+        self.facts.get(&key).map(|facts| facts.remains.clone())
+    }
+
+    /// Watches the supervisor of a run. If that cannot be, its death is found by its folder's lock.
+    pub fn watch(&mut self, key: RunKey, supervisor: Supervisor, watcher: &mut Watcher) {
+        match watcher.watch(&supervisor) {
+            Ok(number) => {
+                self.watched.insert(number, (key, supervisor));
+                if let Some(facts) = self.facts.get_mut(&key) {
+                    facts.watched = Some(number);
+                }
+                self.unseen.remove(&key);
+            }
+            Err(e) => {
+                log::error!("the supervisor of run {key} cannot be watched: {e}");
+                self.unseen.insert(key);
+            }
+        }
+    }
+
+    /// Finds and watches the supervisor of a run by what it wrote of itself, if it is not watched yet. A supervisor
+    /// whose process is not known is kept in mind as one that lives.
+    pub fn find(&mut self, key: RunKey, watcher: &mut Watcher) {
+        let Some(facts) = self.facts.get(&key) else { return };
+        if facts.watched.is_some() {
+            return;
+        }
+        match facts.up.map(|(pid, start)| Supervisor::find(pid, start)) {
+            Some(Ok(Some(supervisor))) => self.watch(key, supervisor, watcher),
+            Some(Err(e)) => {
+                log::error!("the supervisor of run {key} cannot be found: {e}");
+                self.unseen.insert(key);
+            }
+            Some(Ok(None)) | None => {
+                self.unseen.insert(key);
+            }
+        }
+    }
+
+    /// Whether the supervisor of a run lives and is not watched.
+    pub fn is_unseen(&self, key: RunKey) -> bool {
+        self.unseen.contains(&key)
+    }
+
+    /// The runs whose supervisors live and are not watched.
+    pub fn unseen(&self) -> Vec<RunKey> {
+        self.unseen.iter().copied().collect()
+    }
+
+    /// The supervisor of a run is dead, by its folder's lock.
+    pub fn lost(&mut self, key: RunKey) {
+        self.unseen.remove(&key);
+    }
+
+    /// The supervisor watched under `number` has died: takes it from the table of processes and says whose it was.
+    pub fn gone(&mut self, number: u64) -> Option<RunKey> {
+        let (key, supervisor) = self.watched.remove(&number)?;
+        if let Err(e) = supervisor.reap() {
+            log::warn!("the dead supervisor of run {key} stays in the table of processes: {e}");
+        }
+        if let Some(facts) = self.facts.get_mut(&key).filter(|facts| facts.watched == Some(number)) {
+            facts.watched = None;
+        }
+        Some(key)
+    }
+
+    /// Tells the supervisor of a run; false when that must be tried again.
+    pub fn control(&self, key: RunKey, control: Control) -> bool {
+        let Some(facts) = self.facts.get(&key) else { return true };
+        let Some((_, supervisor)) = facts.watched.and_then(|number| self.watched.get(&number)) else {
+            return !self.unseen.contains(&key);
+        };
+        match supervisor.send(control) {
+            // A dead one: the watcher tells.
+            Ok(_) => true,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
+            Err(e) => {
+                log::error!("the supervisor of run {key} cannot be told {control:?}: {e}");
+                true
+            }
+        }
+    }
+}

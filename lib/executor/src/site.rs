@@ -1,0 +1,224 @@
+//! The start: conf, name, boot, folders, log. What a life of `gqnode` stands on; it decides nothing later.
+
+use crate::{
+    border,
+    folders::{FolderError, make_safe},
+    link::Parties,
+    runs::Runs,
+};
+use clap::ArgMatches;
+use crossbeam_channel::Receiver;
+use gq_conf::{ConfErrors, Config};
+use gq_daemon::Signal;
+use gq_model::{BootId, Epoch, IdError, MiB, NodeName, Uid};
+use gq_nodecore::{Identity, Machine, Node, Serves};
+use gq_nodelog::{Log, LogError, Record};
+use gq_spool::{SpoolError, read_cluster_id};
+use nix::unistd;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use thiserror::Error;
+
+/// How often a spool without a cluster's id is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why `gqnode` does not start, or ends.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The conf has mistakes.
+    #[error("{0}")]
+    Conf(#[from] ConfErrors),
+    /// The name is not one.
+    #[error("{name:?} cannot be this node's name: {source}\n  try: gqnode --name NAME")]
+    Name {
+        /// What was given or found.
+        name: String,
+        /// Why not.
+        source: IdError,
+    },
+    /// A folder is not safe.
+    #[error("{0}")]
+    Folder(#[from] FolderError),
+    /// The log cannot be used.
+    #[error("{0}")]
+    Log(#[from] LogError),
+    /// The spool cannot be read.
+    #[error("{0}")]
+    Spool(#[from] SpoolError),
+    /// The supervisor's program is missing.
+    #[error("{0}: not found; gqstep must lie beside gqnode")]
+    NoStep(PathBuf),
+    /// The controller knows a later life of this node.
+    #[error(
+        "gqd knows life {0} of this node, and this is {1}: an old copy of the node's folder? start again"
+    )]
+    LaterLife(Epoch, Epoch),
+    /// The system refuses something.
+    #[error("{0}: {1}")]
+    System(&'static str, #[source] io::Error),
+}
+
+/// What a life stands on.
+#[derive(Debug)]
+pub struct Site {
+    /// Where the conf is.
+    pub conf_file: PathBuf,
+    /// The conf as it was read last.
+    pub config: Config,
+    /// Who speaks to whom.
+    pub parties: Parties,
+    /// The user that `gqd` runs as.
+    pub gqd: Uid,
+    /// This boot.
+    pub boot: BootId,
+    /// Whose jobs are run.
+    pub serves: Serves,
+    /// The node's folder.
+    pub folder: PathBuf,
+    /// The program of the supervisors.
+    pub gqstep: PathBuf,
+    /// Whether letters go as files.
+    pub files: bool,
+}
+
+impl Site {
+    /// Reads the conf and finds out who this is; waits until the spool says which cluster it belongs to. None when a
+    /// signal to stop came first.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn find(options: &ArgMatches, signals: &Receiver<Signal>) -> Result<Option<Self>, StartError> {
+        let conf_file = gq_conf::find_conf(options.get_one::<PathBuf>("conf").map(PathBuf::as_path));
+        let config = gq_conf::read(&conf_file)?;
+        let node = node_name(options.get_one::<String>("name"))?;
+        let boot = gq_host::boot_id().map_err(|e| StartError::System("the boot id cannot be read", e))?;
+        let gqstep = beside_this_program("gqstep")?;
+        let me = Uid(unistd::Uid::effective().as_raw());
+        let personal = me.0 != 0 || config.cluster.user == "root";
+        let serves = if personal { Serves::Only(me) } else { Serves::Users };
+        let gqd = if personal { me } else { account_of(&config.cluster.user).unwrap_or(me) };
+        let Some(cluster) = wait_for_cluster(&config.cluster.spool_dir, signals)? else { return Ok(None) };
+        let above = match options.get_one::<PathBuf>("dir") {
+            Some(dir) => std::path::absolute(dir)
+                .map_err(|e| StartError::System("--dir: the current folder is gone", e))?,
+            None => config.cluster.node_dir(personal),
+        };
+        let folder = make_safe(&above.join(cluster.to_string()).join(node.as_str()))?;
+        make_safe(&folder.join("runs"))?;
+        let parties = Parties { cluster, node, trusted: vec![Uid(0), me, gqd] };
+        let files = options.get_flag("files");
+        Ok(Some(Self { conf_file, config, parties, gqd, boot, serves, folder, gqstep, files }))
+    }
+
+    /// Opens the log, which keeps a second `gqnode` out, and begins a new life.
+    ///
+    /// # Errors
+    /// [`StartError::Log`].
+    pub fn begin(&self) -> Result<(Log, Node, Runs, Epoch), StartError> {
+        let (mut log, records) = Log::open(&self.folder.join("log"))?;
+        let lived = records.iter().filter_map(|record| match record {
+            Record::Life { epoch, .. } => Some(epoch.0),
+            _ => None,
+        });
+        // In a new folder no earlier life is known: the clock makes it a later one all the same.
+        let clock = u64::try_from(gq_daemon::now().0 / 1_000_000).unwrap_or(0);
+        let epoch = Epoch(lived.max().unwrap_or(0).saturating_add(1).max(clock));
+        let mut runs = Runs::default();
+        for record in &records {
+            runs.note(record);
+        }
+        let me = Identity { node: self.parties.node.clone(), boot: self.boot, epoch, serves: self.serves };
+        let node = Node::restore(me, records.into_iter().map(border::from_disk));
+        log.append(&life(epoch, self.boot, &node))?;
+        log.sync()?;
+        Ok((log, node, runs, epoch))
+    }
+
+    /// What the machine has; what the conf declares wins.
+    pub fn machine(&self, cards: Vec<gq_model::Card>) -> Machine {
+        let declared = self.config.node(&self.parties.node);
+        let found = || {
+            gq_host::memory().unwrap_or_else(|e| {
+                log::error!("the memory of this machine cannot be read: {e}; declare it in the conf");
+                MiB(0)
+            })
+        };
+        Machine {
+            cpus: declared.and_then(|n| n.cpus).unwrap_or_else(gq_host::cpu_count),
+            memory: declared.and_then(|n| n.memory).unwrap_or_else(found),
+            cards,
+        }
+    }
+
+    /// What the conf says of the cards.
+    pub fn declared(&self) -> crate::cards::Declared {
+        crate::cards::Declared {
+            library: self.config.cluster.nvml_library.clone(),
+            cards: self.config.node(&self.parties.node).map(|n| n.cards.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What must be known of a life however old the log is.
+pub fn life(epoch: Epoch, boot: BootId, node: &Node) -> Record {
+    Record::Life { epoch, boot, controller: node.controller(), taken: node.taken() }
+}
+
+fn node_name(given: Option<&String>) -> Result<NodeName, StartError> {
+    let name = match given {
+        Some(name) => name.clone(),
+        None => {
+            let host = unistd::gethostname()
+                .map_err(|e| StartError::System("the host name cannot be read", e.into()))?;
+            let host = host.to_string_lossy();
+            host.split('.').next().unwrap_or_default().to_owned()
+        }
+    };
+    name.parse().map_err(|source| StartError::Name { name, source })
+}
+
+/// The program `name` beside this one, also when this one was replaced since it was started.
+fn beside_this_program(name: &str) -> Result<PathBuf, StartError> {
+    let own = std::fs::read_link("/proc/self/exe")
+        .map_err(|e| StartError::System("this program's own path cannot be read", e))?;
+    let path = own.with_file_name(name);
+    if path.is_file() { Ok(path) } else { Err(StartError::NoStep(path)) }
+}
+
+fn account_of(name: &str) -> Option<Uid> {
+    match unistd::User::from_name(name) {
+        Ok(Some(user)) => Some(Uid(user.uid.as_raw())),
+        Ok(None) => {
+            log::warn!("there is no account {name} here; gqd is believed only when it runs as root");
+            None
+        }
+        Err(e) => {
+            log::warn!(
+                "the account {name} cannot be looked up: {e}; gqd is believed only when it runs as root"
+            );
+            None
+        }
+    }
+}
+
+fn wait_for_cluster(
+    spool_dir: &Path,
+    signals: &Receiver<Signal>,
+) -> Result<Option<gq_model::ClusterId>, StartError> {
+    let mut said = false;
+    loop {
+        if let Some(cluster) = read_cluster_id(spool_dir)? {
+            return Ok(Some(cluster));
+        }
+        if !said {
+            log::info!("{}: waiting until gqd --init has made it", spool_dir.join("cluster.uuid").display());
+            said = true;
+        }
+        if signals.recv_timeout(LOOK_AGAIN) == Ok(Signal::Stop) {
+            return Ok(None);
+        }
+    }
+}
