@@ -38,7 +38,6 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .arg(conf_option())
         .subcommand(Command::new("ping").about("Say whether gqd answers, and what it is"))
         .subcommand(

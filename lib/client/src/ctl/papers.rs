@@ -11,11 +11,16 @@ use std::{io::Write, path::PathBuf};
 
 /// The programs with an option table here, each with the section of its manual page.
 pub(crate) fn programs() -> Vec<(Command, &'static str)> {
-    vec![(crate::stat::command(), "1"), (crate::cancel::command(), "1"), (super::command(), "8")]
+    vec![
+        (crate::submit::command(), "1"),
+        (crate::stat::command(), "1"),
+        (crate::cancel::command(), "1"),
+        (super::command(), "8"),
+    ]
 }
 
 /// The names of [`programs`]; written out, since the table of `gqctl` itself is one of them.
-const NAMES: [&str; 3] = ["gqstat", "gqcancel", "gqctl"];
+const NAMES: [&str; 4] = ["gqsub", "gqstat", "gqcancel", "gqctl"];
 
 pub(super) fn completions_command() -> Command {
     Command::new("completions")

@@ -129,6 +129,11 @@ fn column(part: &str) -> Result<Column<Field>, Trouble> {
     };
     let mut column = Column::new(field, field.head());
     column.right = field.is_right();
+    column.roomy = match field {
+        Field::Id => 7,
+        Field::Used | Field::Left | Field::Limit => 10,
+        _ => 1,
+    };
     column.least = match field {
         Field::Name => Some(8),
         Field::Partition | Field::User => Some(5),

@@ -20,6 +20,8 @@ pub(crate) struct Column<T> {
     pub right: bool,
     /// Its exact width, when one was asked for.
     pub fixed: Option<usize>,
+    /// How wide it is at least, so that rows that come later still fit.
+    pub roomy: usize,
     /// To how few places it may be cut on a narrow terminal; none means never.
     pub least: Option<usize>,
 }
@@ -27,7 +29,7 @@ pub(crate) struct Column<T> {
 impl<T> Column<T> {
     /// A column as wide as what is in it.
     pub(crate) fn new(of: T, head: &'static str) -> Self {
-        Self { of, head, right: false, fixed: None, least: None }
+        Self { of, head, right: false, fixed: None, roomy: 1, least: None }
     }
 }
 
@@ -124,7 +126,7 @@ impl<T: Copy> Table<T> {
 
     fn measure(&self, cells: &[String], terminal: Option<usize>) -> Vec<usize> {
         let mut widths: Vec<usize> =
-            self.columns.iter().map(|c| if self.header { places(c.head) } else { 1 }).collect();
+            self.columns.iter().map(|c| if self.header { places(c.head) } else { 0 }.max(c.roomy)).collect();
         for row in cells.chunks(self.columns.len().max(1)) {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(places(cell));

@@ -241,10 +241,13 @@ fn a_listing_comes_in_parts_and_is_one_table() {
     assert_eq!(result, Ok(0));
     assert_eq!(
         text,
-        "JOBID NAME    ST GPUS        NODELIST(REASON)\n   \
-            17 train   PD 2           (Resources)\n \
-          18_3 train   R  1,2x1g.10gb ws1\n   \
-            19 train   F  2           (NonZeroExitCode)\n"
+        [
+            "  JOBID NAME    ST GPUS        NODELIST(REASON)\n",
+            "     17 train   PD 2           (Resources)\n",
+            "   18_3 train   R  1,2x1g.10gb ws1\n",
+            "     19 train   F  2           (NonZeroExitCode)\n",
+        ]
+        .concat()
     );
     let Ask::List(ask) = ask else { panic!("{ask:?}") };
     assert_eq!((ask.select.names.len(), ask.select.states.len()), (2, 15));
