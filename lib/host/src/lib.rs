@@ -30,5 +30,7 @@ pub use stdio::{
     NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,
 };
 pub use sweep::{ENV_MARKER, Remains, run_marker, sweep};
-pub use tree::{Reaped, WaitedFor, reap_children, signal_descendants};
+pub use tree::{
+    Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendants,
+};
 pub use user::Account;

@@ -11,6 +11,7 @@ use std::{
 pub struct Stat {
     pub state: u8,
     pub parent: u32,
+    pub group: u32,
     pub session: u32,
     /// When it began, in clock ticks after boot.
     pub start: u64,
@@ -38,10 +39,11 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let mut fields = std::str::from_utf8(text.get(close + 1..)?).ok()?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
     // The state is field 3, the session field 6, the start field 22.
     let start = fields.nth(15)?.parse().ok()?;
-    Some(Stat { state, parent, session, start })
+    Some(Stat { state, parent, group, session, start })
 }
 
 /// All processes there are.
@@ -58,10 +60,15 @@ pub fn real_uid(pid: u32) -> Option<u32> {
     })
 }
 
-/// The value of a variable of the environment that the process was executed with.
-pub fn variable(pid: u32, name: &str) -> Option<Vec<u8>> {
-    let text = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    text.split(|b| *b == 0)
+/// The environment that a process was executed with; empty, too, at the moment of its exec.
+pub fn environment(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// The value of a variable of an environment.
+pub fn variable(environment: &[u8], name: &str) -> Option<Vec<u8>> {
+    environment
+        .split(|b| *b == 0)
         .find_map(|entry| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
 
@@ -102,7 +109,10 @@ mod tests {
     fn a_program_may_have_any_name() {
         let line =
             b"12 (a) R 3 (x) S 7 8 9 0 -1 4194304 102 0 0 0 0 0 0 0 20 0 1 0 109323 3133440 414 18446\n";
-        assert_eq!(parse_stat(line), Some(Stat { state: b'S', parent: 7, session: 9, start: 109_323 }));
+        assert_eq!(
+            parse_stat(line),
+            Some(Stat { state: b'S', parent: 7, group: 8, session: 9, start: 109_323 })
+        );
         assert_eq!(parse_stat(b"12 (a"), None);
         assert_eq!(parse_stat(b"12 (a) S 1"), None);
     }

@@ -1,9 +1,12 @@
 //! Sweeping up after a supervisor that was killed: what is left of its run is found by the marker in its environment or
 //! by its session, and killed. While a supervisor lives, it does this better itself.
 
-use crate::process::{all, pidfd_open, pidfd_signal, real_uid, stat, variable};
+use crate::process::{all, environment, pidfd_open, pidfd_signal, real_uid, stat, variable};
 use gq_model::{Assignment, Uid};
-use std::{collections::BTreeSet, io, os::fd::AsFd};
+use std::{collections::BTreeSet, io, os::fd::AsFd, time::Duration};
+
+/// Time enough for a process to get its environment during its exec.
+const EXEC_TIME: Duration = Duration::from_millis(2);
 
 /// The environment variable that marks the processes of a run.
 pub const ENV_MARKER: &str = "GQ_RUN_KEY";
@@ -39,34 +42,58 @@ pub fn sweep(remains: &Remains) -> io::Result<usize> {
         pid = stat(pid).map_or(0, |s| s.parent);
     }
     let mut left = 0;
+    let mut unclear = Vec::new();
     for pid in all()?.into_iter().filter(|pid| !spared.contains(pid)) {
-        if !is_of(remains, pid) {
-            continue;
+        match belongs(remains, pid) {
+            Belongs::Yes => left += usize::from(kill(remains, pid)?),
+            Belongs::No => {}
+            Belongs::Unclear => unclear.push(pid),
         }
-        let Some(pidfd) = pidfd_open(pid)? else { continue };
-        // Looked at again now that the pidfd holds the process: the pid may have been given to another before.
-        if !is_of(remains, pid) {
-            continue;
+    }
+    if !unclear.is_empty() {
+        std::thread::sleep(EXEC_TIME);
+    }
+    for pid in unclear {
+        if belongs(remains, pid) == Belongs::Yes {
+            left += usize::from(kill(remains, pid)?);
         }
-        match pidfd_signal(pidfd.as_fd(), libc::SIGKILL, None) {
-            Ok(false) => continue,
-            Ok(true) => {}
-            Err(e) => log::warn!("process {pid} of run {} cannot be killed: {e}", remains.marker),
-        }
-        left += 1;
     }
     Ok(left)
 }
 
-fn is_of(remains: &Remains, pid: u32) -> bool {
-    let Some(stat) = stat(pid).filter(|s| !s.is_dead()) else { return false };
-    if real_uid(pid) != Some(remains.uid.0) {
-        return false;
+/// Kills a process of the run; says whether there was one.
+fn kill(remains: &Remains, pid: u32) -> io::Result<bool> {
+    let Some(pidfd) = pidfd_open(pid)? else { return Ok(false) };
+    // Looked at again now that the pidfd holds the process: the pid may have been given to another before.
+    if belongs(remains, pid) != Belongs::Yes {
+        return Ok(false);
     }
-    match variable(pid, ENV_MARKER) {
-        Some(marker) => marker == remains.marker.as_bytes(),
-        // A process that cleared its environment; a marker of another run would mean that the session's number was
-        // given again.
-        None => remains.session == Some(stat.session),
+    pidfd_signal(pidfd.as_fd(), libc::SIGKILL, None).or_else(|e| {
+        log::warn!("process {pid} of run {} cannot be killed: {e}", remains.marker);
+        Ok(true)
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Belongs {
+    Yes,
+    No,
+    /// Its environment is empty: cleared, or it is being executed at this moment.
+    Unclear,
+}
+
+fn belongs(remains: &Remains, pid: u32) -> Belongs {
+    let Some(stat) = stat(pid).filter(|s| !s.is_dead()) else { return Belongs::No };
+    if real_uid(pid) != Some(remains.uid.0) {
+        return Belongs::No;
+    }
+    let environment = environment(pid);
+    match variable(&environment, ENV_MARKER) {
+        Some(marker) if marker == remains.marker.as_bytes() => Belongs::Yes,
+        // A marker of another run in this run's session would mean that the session's number was given again.
+        Some(_) => Belongs::No,
+        None if remains.session == Some(stat.session) => Belongs::Yes,
+        None if environment.is_empty() => Belongs::Unclear,
+        None => Belongs::No,
     }
 }

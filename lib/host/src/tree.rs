@@ -1,8 +1,12 @@
 //! The process tree below a subreaper: every process that a job starts descends from its supervisor, whatever sessions
 //! and groups it makes for itself. Nothing here can reach a process that does not.
 
-use crate::process::{all, pidfd_open, pidfd_signal, stat};
-use std::{collections::BTreeMap, fs, io, os::fd::AsFd};
+use crate::process::{Stat, all, pidfd_open, pidfd_signal, stat};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    os::fd::{AsFd, BorrowedFd},
+};
 
 /// How deep a line of descent is followed.
 const MAX_DEPTH: usize = 4096;
@@ -68,46 +72,105 @@ fn waited_for(status: i32) -> Option<WaitedFor> {
     libc::WIFSIGNALED(status).then(|| WaitedFor::Signal { number, core: libc::WCOREDUMP(status) })
 }
 
+/// Says whether child `pid` has ended, and leaves it to be reaped: until then nobody else can be given its pid, nor a
+/// group of that number.
+///
+/// # Errors
+/// When it is no child of this process.
+pub fn has_ended(pid: u32) -> io::Result<bool> {
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    let pid = i32::try_from(pid).map_err(io::Error::other)?;
+    // The raw error of a signal that `nix` does not know is an end, too.
+    match waitid(
+        Id::Pid(nix::unistd::Pid::from_raw(pid)),
+        WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT,
+    ) {
+        Ok(WaitStatus::StillAlive) => Ok(false),
+        Ok(_) | Err(nix::Error::EINVAL) => Ok(true),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// Sends a signal to every process that descends from this one; returns how many there were.
 ///
-/// A process that is being forked at this moment may be missed: to end all, call again until [`reap_children`] leaves
-/// none.
+/// A process that is being forked at this moment may be missed.
 ///
 /// # Errors
 /// When `/proc` cannot be read, or there are no descriptors left.
 pub fn signal_descendants(signal: i32) -> io::Result<usize> {
+    each_descendant(&mut |_, pidfd, _| tell(pidfd, signal))
+}
+
+/// Kills every process that descends from this one, and their process groups whole: no fork slips out of a group that
+/// is being killed. Returns the pids that were found; to end all, call again until [`reap_children`] leaves none.
+///
+/// # Errors
+/// As [`signal_descendants`].
+pub fn kill_descendants() -> io::Result<BTreeSet<u32>> {
+    let own = stat(std::process::id()).map_or(0, |s| s.session);
+    let mut found = BTreeSet::new();
+    let mut groups = BTreeSet::new();
+    each_descendant(&mut |pid, pidfd, stat| {
+        found.insert(pid);
+        // In a session that a descendant made there are descendants only; so it is with the groups of that session.
+        if stat.session != own && groups.insert(stat.group) {
+            kill_group(stat.group)?;
+        }
+        tell(pidfd, libc::SIGKILL)
+    })?;
+    Ok(found)
+}
+
+/// Kills a process group whole. `leader` must be known to hold its number: a child not reaped yet, or a living member.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    let group = i32::try_from(leader).ok().filter(|g| *g > 1);
+    let group = nix::unistd::Pid::from_raw(group.ok_or_else(|| io::Error::other("no group of a job"))?);
+    match nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL) {
+        Ok(()) | Err(nix::Error::ESRCH | nix::Error::EPERM) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn tell(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    match pidfd_signal(pidfd, signal, None) {
+        Ok(_) => Ok(()),
+        // A program of another user, such as sudo, in a tree that an ordinary user supervises.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+fn each_descendant(act: &mut dyn FnMut(u32, BorrowedFd<'_>, Stat) -> io::Result<()>) -> io::Result<usize> {
     let me = std::process::id();
     let mut count = 0;
     for pid in descendants(me)? {
         let Some(pidfd) = pidfd_open(pid)? else { continue };
         // Looked at now that the pidfd holds the process: its pid may have been given to a stranger before.
-        if !descends(pid, me) {
-            continue;
-        }
-        match pidfd_signal(pidfd.as_fd(), signal, None) {
-            Ok(true) => count += 1,
-            Ok(false) => {}
-            // A program of another user, such as sudo, in a tree that an ordinary user supervises.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => count += 1,
-            Err(e) => return Err(e),
+        if let Some(stat) = descends(pid, me) {
+            act(pid, pidfd.as_fd(), stat)?;
+            count += 1;
         }
     }
     Ok(count)
 }
 
-fn descends(pid: u32, ancestor: u32) -> bool {
-    let Some(first) = stat(pid).filter(|s| !s.is_dead()) else { return false };
-    let mut parent = first.parent;
+/// A living process that descends from `ancestor`; none when it is dead or a stranger.
+fn descends(pid: u32, ancestor: u32) -> Option<Stat> {
+    let found = stat(pid).filter(|s| !s.is_dead())?;
+    let mut parent = found.parent;
     for _ in 0..MAX_DEPTH {
         if parent == ancestor {
-            return true;
+            return Some(found);
         }
-        match stat(parent) {
-            Some(s) if parent > 1 => parent = s.parent,
-            _ => return false,
+        if parent <= 1 {
+            return None;
         }
+        parent = stat(parent)?.parent;
     }
-    false
+    None
 }
 
 /// Every living process below `root`, parents before their children.
@@ -177,7 +240,8 @@ mod tests {
         assert_eq!(walked, descendants_by_scan(shell.id()).unwrap());
         assert_eq!(walked.len(), 1);
         let me = std::process::id();
-        assert!(descends(walked[0], me) && descends(walked[0], shell.id()) && !descends(me, walked[0]));
+        assert!(descends(walked[0], me).is_some() && descends(walked[0], shell.id()).is_some());
+        assert!(descends(me, walked[0]).is_none());
         drop(shell.stdin.take());
         shell.wait().unwrap();
     }

@@ -3,22 +3,35 @@
 
 use gq_host::Reaped;
 use gq_model::RunKey;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
-/// Shortest and longest time between two rounds of killing.
-const ROUNDS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// Time between two rounds of killing that find nothing new, at first and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// The fence of one run.
 #[derive(Debug)]
 pub struct Fence {
     key: RunKey,
-    /// While all is being killed: when the next round is, and how long after it the one behind it.
-    killing: Option<(Instant, Duration)>,
+    /// The process that becomes the script, and leads its group; not reaped yet.
+    main: Option<u32>,
+    killing: Option<Killing>,
+}
+
+/// All is being killed, in rounds.
+#[derive(Debug)]
+struct Killing {
+    next: Instant,
+    pause: Duration,
+    /// What the last round found.
+    found: BTreeSet<u32>,
 }
 
 impl Fence {
-    pub const fn new(key: RunKey) -> Self {
-        Self { key, killing: None }
+    pub const fn new(key: RunKey, main: u32) -> Self {
+        Self { key, main: Some(main), killing: None }
     }
 
     /// Sends a signal to all processes of the run.
@@ -37,24 +50,37 @@ impl Fence {
     /// Begins to kill all processes of the run; rounds follow until none is left.
     pub fn kill(&mut self, now: Instant) {
         if self.killing.is_none() {
-            self.killing = Some((now, ROUNDS.0));
+            self.killing = Some(Killing { next: now, pause: PAUSES.0, found: BTreeSet::new() });
         }
     }
 
     /// Does the round of killing that is due; returns when the next one is.
     pub fn round(&mut self, now: Instant) -> Option<Instant> {
-        let (due, pause) = self.killing?;
-        if due > now {
-            return Some(due);
+        let killing = self.killing.as_mut()?;
+        if killing.next > now {
+            return Some(killing.next);
         }
-        self.signal(libc_numbers::KILL);
-        let next = now + pause;
-        self.killing = Some((next, (pause * 2).min(ROUNDS.1)));
-        Some(next)
+        let found = gq_host::kill_descendants().unwrap_or_else(|e| {
+            eprintln!("gqstep {}: its processes cannot be killed: {e}", self.key);
+            BTreeSet::new()
+        });
+        // Who forks is hunted without a pause; who cannot die yet is left in peace for longer and longer.
+        let pause = if found.is_subset(&killing.found) { killing.pause } else { PAUSES.0 };
+        *killing = Killing { next: now + pause, pause: (pause * 2).min(PAUSES.1), found };
+        Some(now + pause)
     }
 
-    /// Takes the processes that have ended; `left` says whether any process of the run is left.
-    pub fn reap(&self) -> Reaped {
+    /// Takes the processes that have ended; `left` says whether any process of the run is left. When the script is
+    /// among them, its group is killed before it is taken, while the group's number is surely its own.
+    pub fn reap(&mut self) -> Reaped {
+        if let Some(main) = self.main
+            && gq_host::has_ended(main).unwrap_or(true)
+        {
+            self.main = None;
+            if let Err(e) = gq_host::kill_group(main) {
+                eprintln!("gqstep {}: its process group cannot be killed: {e}", self.key);
+            }
+        }
         gq_host::reap_children().unwrap_or_else(|e| {
             eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);
             Reaped { ended: Vec::new(), left: true }
@@ -64,7 +90,6 @@ impl Fence {
 
 /// Numbers of the signals used here; the same on every Linux.
 mod libc_numbers {
-    pub const KILL: i32 = 9;
     pub const TERM: i32 = 15;
     pub const CONT: i32 = 18;
 }

@@ -49,7 +49,7 @@ impl<'a> Life<'a> {
         Ok(Self {
             assignment: launch.assignment,
             inbox,
-            fence: Fence::new(launch.assignment.key),
+            fence: Fence::new(launch.assignment.key, main),
             main,
             pipe: Some(reader),
             trouble: None,

@@ -4,6 +4,7 @@ use crate::lab::{Lab, line_of, uids, wait_dead};
 use gq_host::{Control, Remains, StopKind, Supervisor, lock_folder, process_start, run_marker, sweep};
 use gq_model::{End, Reason, Seconds, TestRun};
 use gq_nodelog::Record;
+use std::fs;
 
 #[test]
 fn a_script_ends_as_it_exits() {
@@ -109,17 +110,14 @@ fn nothing_survives_its_job() {
 }
 
 #[test]
-fn a_tree_that_forks_while_it_is_killed_dies_too() {
+fn who_forks_and_exits_all_the_time_is_caught() {
     let mut lab = Lab::of(uids()[0]);
-    let job =
-        lab.job("f() { (sleep 0.01; f) & (sleep 0.02; f) & wait; }; f & sleep 0.2; echo up > up; exit 3");
-    assert_eq!(lab.run(&job).exit_code, Some(3));
-    let remains = Remains {
-        marker: run_marker(&lab.job("").assignment),
-        uid: lab.uid,
-        session: Some(lab.started(job.assignment.key)),
-    };
-    assert_eq!(sweep(&remains).unwrap(), 0);
+    // One process at a time, each the child of the one before: in the script's group, and in a session of its own.
+    fs::write(lab.work("runner"), "a() { (a) & }\na\nwait").unwrap();
+    for how in ["sh runner", "setsid sh runner"] {
+        let job = lab.job(&format!("{how} & sleep 0.05; exit 3"));
+        assert_eq!(lab.run(&job).exit_code, Some(3), "{how}");
+    }
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Lab {
     pub fn job(&mut self, script: &str) -> Job {
         self.jobs += 1;
         let spec: JobSpec = serde_json::from_value(serde_json::json!({
-            "name": "a/b", "work_dir": self.work(""), "umask": 0o022, "stdout": "out", "submit_host": "login", "submit_dir": "/"
+            "name": "a/b", "work_dir": self.dir.path().join("work"), "umask": 0o022, "stdout": "out", "submit_host": "login", "submit_dir": "/"
         }))
         .unwrap();
         let file = JobFile {

@@ -3,7 +3,11 @@
 use crate::lab::{Job, Lab, uids, wait_dead};
 use gq_model::{End, Fault, Reason, Uid};
 use gq_nodelog::Record;
-use std::{fs, os::unix::fs::symlink, time::Instant};
+use std::{
+    fs,
+    os::unix::fs::{chown, symlink},
+    time::Instant,
+};
 
 fn fails(lab: &mut Lab, job: &Job) -> (Reason, String) {
     let outcome = lab.run(job);
@@ -49,7 +53,8 @@ fn a_users_paths_fail_his_job_with_the_path() {
         job.file.spec.stdin = Some(gone.into());
         assert_eq!(fails(&mut lab, &job).0, Reason::InputFile);
 
-        nix::unistd::mkfifo(&lab.work("fifo"), nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
+        nix::unistd::mkfifo(&lab.work("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        chown(lab.work("fifo"), Some(uid.0), None).unwrap();
         let mut job = lab.job("touch ran");
         job.file.spec.stdout = Some("fifo".into());
         let begin = Instant::now();

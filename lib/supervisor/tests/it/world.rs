@@ -43,23 +43,25 @@ fn a_job_runs_as_its_user_with_its_groups_and_no_way_back() {
 fn a_job_has_three_open_files_and_default_signals_and_a_session() {
     for uid in uids() {
         let mut lab = Lab::of(uid);
-        assert_eq!(
-            lab.output("ls /proc/$$/fd | grep -v '^10$\\|^255$'").lines().collect::<Vec<_>>(),
-            ["0", "1", "2"]
-        );
-        let out = lab.output("grep -E '^Sig(Blk|Ign)' /proc/$$/status; cut -d' ' -f1,5,6 /proc/$$/stat; readlink /proc/$$/fd/0");
+        assert_eq!(lab.output("exec ls /proc/self/fd").lines().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+        // Looked at by a program that takes the shell's place: a shell has ways of its own with signals.
+        let out = lab.output("exec grep -E '^Sig(Blk|Ign)' /proc/self/status");
+        let masks: Vec<_> =
+            out.lines().filter_map(|l| u64::from_str_radix(l.split('\t').nth(1)?, 16).ok()).collect();
+        // 32 and 33 are the C library's own, which it lets nobody set.
+        assert_eq!(masks.iter().map(|m| m & !0x1_8000_0000).collect::<Vec<_>>(), [0, 0], "{out}");
+        let out = lab.output("cut -d' ' -f1,5,6 /proc/$$/stat; readlink /proc/$$/fd/0");
         let lines: Vec<_> = out.lines().collect();
-        assert_eq!(lines[..2], ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"]);
-        let ids: Vec<_> = lines[2].split(' ').collect();
+        let ids: Vec<_> = lines[0].split(' ').collect();
         assert!(ids[0] == ids[1] && ids[1] == ids[2], "{out}");
-        assert_eq!(lines[3], "/dev/null");
+        assert_eq!(lines[1], "/dev/null");
     }
 }
 
 #[test]
 fn the_chosen_environment_arrives_byte_for_byte() {
     let mut lab = Lab::of(uids()[0]);
-    let mut job = lab.job("env -0 > env");
+    let mut job = lab.job("cat /proc/$$/environ > env");
     let odd: Vec<(&[u8], Vec<u8>)> = vec![
         (b"A", b"1\n\\,\"'$(id);*\t ".to_vec()),
         (b"EMPTY", vec![]),
@@ -185,12 +187,10 @@ fn two_names_of_one_file_share_it_and_old_content_goes_or_stays_as_asked() {
     job.file.spec.stdin = Some("out".into());
     job.file.spec.stdout = Some("copy".into());
     lab.run(&job);
-    lab.run(&{
-        let mut again = lab.job("echo 5");
-        again.file.spec.open_mode = OpenMode::Append;
-        again.file.spec.stdout = Some("copy".into());
-        again
-    });
+    let mut job = lab.job("echo 5");
+    job.file.spec.open_mode = OpenMode::Append;
+    job.file.spec.stdout = Some("copy".into());
+    lab.run(&job);
     assert_eq!(lab.read("copy"), "1\n2\n3\n4\n5\n");
 }
 
