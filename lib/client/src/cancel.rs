@@ -141,6 +141,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_done_gives_the_code_and_the_rest_is_done() {
+        let failure = Failure {
+            what: "18".into(),
+            refusal: Refusal {
+                kind: RefusalKind::NotPermitted,
+                text: "it belongs to bob".into(),
+                hint: None,
+            },
+        };
+        let reply = Reply::Done { count: 1, failures: vec![failure] };
+        let (code, ask) = crate::scripted::answered("cancel", &[reply], |place| {
+            let line = ["gqcancel", "-s", "usr1", "17_[0-4]", "18", "-v", "--conf", &place.conf()];
+            main(line.iter().map(OsString::from).collect())
+        });
+        assert_eq!(code, 5);
+        let Ask::Cancel { select, signal } = ask else { panic!("{ask:?}") };
+        assert_eq!((select.jobs.len(), signal), (2, Some(10)));
+    }
+
+    #[test]
     fn saying_nothing_cancels_nothing_and_wrong_words_are_usage() {
         for line in
             [&["gqcancel"][..], &["gqcancel", "x"], &["gqcancel", "-s", "NOPE", "17"], &["gqcancel", "-Q"]]

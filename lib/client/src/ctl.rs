@@ -181,6 +181,64 @@ mod tests {
         }
     }
 
+    /// The code of `gqctl` with this answer, and what it asked.
+    fn asked(name: &str, line: &str, reply: Reply) -> (u8, Ask) {
+        crate::scripted::answered(&format!("ctl-{name}"), &[reply], |place| {
+            code(&format!("gqctl|--conf|{}|{line}", place.conf()))
+        })
+    }
+
+    fn done(count: u64) -> Reply {
+        Reply::Done { count, failures: vec![] }
+    }
+
+    #[test]
+    fn each_command_asks_what_it_says() {
+        let ws1: NodeName = "ws1".parse().unwrap();
+        for (line, ask) in [
+            ("reload", Ask::Reload),
+            ("shutdown", Ask::Shutdown),
+            ("drain|ws1|--reason|fan", Ask::Drain { nodes: vec![ws1.clone()], reason: "fan".into() }),
+            ("resume|ws1|-v", Ask::Resume { nodes: vec![ws1] }),
+        ] {
+            assert_eq!(asked(ask_name(&ask), line, done(1)), (0, ask.clone()));
+        }
+        for (line, name) in [("hold|17", "hold"), ("release|-u|root", "release"), ("requeue|-t|R", "requeue")]
+        {
+            let (code, ask) = asked(name, line, done(0));
+            assert_eq!(code, 0);
+            assert_eq!(ask_name(&ask), name);
+        }
+    }
+
+    fn ask_name(ask: &Ask) -> &'static str {
+        match ask {
+            Ask::Reload => "reload",
+            Ask::Shutdown => "shutdown",
+            Ask::Drain { .. } => "drain",
+            Ask::Resume { .. } => "resume",
+            Ask::Hold { .. } => "hold",
+            Ask::Release { .. } => "release",
+            Ask::Requeue { .. } => "requeue",
+            _ => "another",
+        }
+    }
+
+    #[test]
+    fn ping_says_whether_gqd_answers() {
+        let cluster = gq_proto::ClusterView {
+            name: "lab".into(),
+            id: gq_model::ClusterId::default(),
+            version: "0.1.0".into(),
+            pid: 1,
+            degraded: Some("the disk is full".into()),
+        };
+        assert_eq!(asked("ping", "ping", Reply::Pong(cluster)), (0, Ask::Ping));
+        let place = crate::scripted::Place::new("ctl-nobody");
+        assert_eq!(code(&format!("gqctl|ping|--conf|{}", place.conf())), 3);
+        assert_eq!(code(&format!("gqctl|check-conf|{}", place.conf())), 0);
+    }
+
     #[test]
     fn the_words_behind_a_node_are_the_reason() {
         let command = command();

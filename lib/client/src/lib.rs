@@ -7,6 +7,8 @@ mod escape;
 pub mod link;
 pub mod out;
 pub mod page;
+#[cfg(test)]
+mod scripted;
 pub mod select;
 pub mod stat;
 pub mod submit;

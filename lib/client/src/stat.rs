@@ -57,7 +57,7 @@ pub fn command() -> Command {
                 .short('o')
                 .visible_alias("Format")
                 .value_name("FORMAT")
-                .conflicts_with_all(["json", "why", "start", "nodes", "partitions"])
+                .conflicts_with_all(["json", "why", "nodes", "partitions"])
                 .help("Show these fields: in letters such as '%.18i %j %T', or by name such as jobid,name:20,state"),
         )
         .arg(flag("noheader", "Show no headings").short('h'))

@@ -1,10 +1,10 @@
 //! Tables of what is shown of fixed jobs and nodes, and `gqstat` against a socket that answers as `gqd` does.
 
 use super::*;
-use gq_ipc::{Conn, Listener};
+use crate::scripted;
 use gq_model::{Card, CardHealth, JobId, MiB, NodeName, Reason, Seconds, Slice, Timestamp, Uid};
-use gq_proto::{ASK_VERSION, Asked, CardView, GpuView, NodeView, Refusal, RefusalKind, SliceView};
-use std::{fs, path::PathBuf};
+use gq_proto::{CardView, GpuView, NodeView, Refusal, RefusalKind, SliceView};
+use std::fs;
 
 fn clock() -> Clock {
     Clock { now: Timestamp::from_secs(1_000_000), zone: jiff::tz::TimeZone::UTC }
@@ -186,46 +186,21 @@ fn every_reason_and_state_is_told_in_words() {
     }
 }
 
-fn folder(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("gq-stat-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
-/// What `gqstat` prints, and its code, when `gqd` gives these answers to one question; the question too.
+/// What `gqstat` prints, and its code, when `gqd` gives these answers to its question; the question too.
 fn answered(
     name: &str,
     line: &str,
     width: Option<usize>,
     replies: Vec<Reply>,
 ) -> (String, Result<u8, Trouble>, Ask) {
-    let folder = folder(name);
-    let conf = folder.join("gq.conf");
-    let dirs =
-        ["spool", "state", "run"].map(|d| format!("{d}_dir = \"{}/{d}\"\n", folder.display())).concat();
-    fs::write(&conf, format!("[cluster]\nname = \"lab\"\n{dirs}")).unwrap();
-    fs::create_dir(folder.join("run")).unwrap();
-    let listener = Listener::bind(&folder.join("run/gqd.sock"), 0o600).unwrap();
-    let answer = folder.join("answer");
-    let mut out = Out::of_file(fs::File::create(&answer).unwrap(), width);
-    let words =
-        command().try_get_matches_from(line.split(' ').chain(["--conf", conf.to_str().unwrap()])).unwrap();
-    let (result, ask) = std::thread::scope(|s| {
-        let gqd = s.spawn(|| {
-            let conn: Conn = listener.accept().unwrap();
-            let asked: Asked = serde_json::from_slice(&conn.recv(1 << 20).unwrap().unwrap()).unwrap();
-            assert_eq!(asked.v, ASK_VERSION);
-            for reply in replies {
-                conn.send(&serde_json::to_vec(&reply).unwrap()).unwrap();
-            }
-            asked.ask
-        });
+    let ((text, result), ask) = scripted::answered(&format!("stat-{name}"), &replies, |place| {
+        let answer = place.folder.join("answer");
+        let mut out = Out::of_file(fs::File::create(&answer).unwrap(), width);
+        let conf = place.conf();
+        let words = command().try_get_matches_from(line.split(' ').chain(["--conf", &conf])).unwrap();
         let result = work(&words, &mut out).and_then(|code| out.flush().map(|()| code));
-        (result, gqd.join().unwrap())
+        (fs::read_to_string(&answer).unwrap(), result)
     });
-    let text = fs::read_to_string(&answer).unwrap();
-    fs::remove_dir_all(folder).unwrap();
     (text, result, ask)
 }
 
@@ -380,12 +355,8 @@ fn nodes_are_shown_with_every_card_and_slice_and_who_holds_it() {
 
 #[test]
 fn nobody_listening_is_code_3_and_wrong_words_are_code_2() {
-    let folder = folder("dead");
-    let conf = folder.join("gq.conf");
-    let dirs =
-        ["spool", "state", "run"].map(|d| format!("{d}_dir = \"{}/{d}\"\n", folder.display())).concat();
-    fs::write(&conf, format!("[cluster]\nname = \"lab\"\n{dirs}")).unwrap();
-    let conf = conf.to_str().unwrap();
+    let place = scripted::Place::new("stat-dead");
+    let conf = place.conf();
     for (line, code) in [
         ("gqstat --conf CONF", 3),
         ("gqstat --conf /no/such/file", 2),
@@ -395,8 +366,11 @@ fn nobody_listening_is_code_3_and_wrong_words_are_code_2() {
         ("gqstat --nonsense", 2),
         ("gqstat 17", 2),
     ] {
-        assert_eq!(main(line.replace("CONF", conf).split(' ').map(OsString::from).collect()), code, "{line}");
+        assert_eq!(
+            main(line.replace("CONF", &conf).split(' ').map(OsString::from).collect()),
+            code,
+            "{line}"
+        );
     }
-    fs::remove_dir_all(folder).unwrap();
     command().debug_assert();
 }
