@@ -1,1 +1,23 @@
-//! The household of gqd: its event loop and what it hands to whom.
+//! The household of `gqd`: who talks to whom. No decision here is longer than a match arm; deciding is `gq-engine`'s.
+//!
+//! Threads: one owns the state and runs turns (`hub`); one accepts connections and each connection has its own (`door`); one moves job
+//! files (`filer`); one exchanges letters as files (`mail`); one looks after the drop box and old files (`upkeep`); one takes signals.
+//! They hand the first one inputs over a bounded channel. Listings are served from the `board`, immutable records that are
+//! published after each turn, so that no question stops the loop.
+
+mod board;
+mod convert;
+mod courier;
+mod door;
+mod filer;
+mod hub;
+mod intake;
+mod keeper;
+mod mail;
+mod policy;
+mod post;
+mod start;
+mod upkeep;
+mod view;
+
+pub use start::{command, main};

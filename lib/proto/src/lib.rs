@@ -18,5 +18,5 @@ pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, sha256_hex};
 pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, Order, OrderBody, Report, ReportBody, StopWhy,
 };
-pub use seal::{SealError, seal, unseal};
+pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{CardView, GpuView, JobView, NodeView, PartitionView, SliceView};

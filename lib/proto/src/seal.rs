@@ -19,11 +19,15 @@ pub enum SealError {
 /// # Errors
 /// When `value` cannot be written as JSON.
 pub fn seal<T: Serialize>(value: &T) -> Result<Vec<u8>, SealError> {
-    let json = serde_json::to_vec(value)?;
-    let mut line = format!("{:08x} ", crc32fast::hash(&json)).into_bytes();
-    line.extend_from_slice(&json);
+    Ok(seal_json(&serde_json::to_vec(value)?))
+}
+
+/// Writes `json`, one line of JSON, as a sealed line.
+pub fn seal_json(json: &[u8]) -> Vec<u8> {
+    let mut line = format!("{:08x} ", crc32fast::hash(json)).into_bytes();
+    line.extend_from_slice(json);
     line.push(b'\n');
-    Ok(line)
+    line
 }
 
 /// Reads one sealed line.

@@ -6,8 +6,8 @@ use crate::{
     record,
 };
 use gq_cluster::{Event, NewJob};
-use gq_model::{CardUse, JobId, MiB, NodeName, Outcome, RunNumber, TaskIndex, Timestamp};
-use rusqlite::{Connection, OpenFlags, Row};
+use gq_model::{CardUse, JobId, MiB, NodeName, Outcome, RunNumber, TaskIndex, Timestamp, Token, Uid};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use std::{path::Path, time::Duration};
 
 /// A run that ended, or tasks that never started.
@@ -69,22 +69,15 @@ impl History {
     /// # Errors
     /// When it cannot be read.
     pub fn job(&self, id: JobId) -> Result<Option<EndedJob>, StoreError> {
-        let mut select =
-            self.conn.prepare_cached("SELECT crc, body FROM event WHERE job = ? ORDER BY seq LIMIT 1")?;
-        let mut rows = select.query([crate::commit::signed(id.0)])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let Event::Submitted(new) = event(row, id)? else {
-            return Err(StoreError::Damaged(format!(
-                "the trail of job {id} does not begin with its submission"
-            )));
-        };
-        let mut select = self.conn.prepare_cached("SELECT * FROM run WHERE job = ? ORDER BY task, run")?;
-        let mut rows = select.query([crate::commit::signed(id.0)])?;
-        let mut runs = Vec::new();
-        while let Some(row) = rows.next()? {
-            runs.push(run(row, id)?);
-        }
-        Ok(Some(EndedJob { new: *new, runs }))
+        job(&self.conn, id)
+    }
+
+    /// The job that a token is, with its user.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    pub fn token(&self, token: Token) -> Result<Option<(JobId, Uid)>, StoreError> {
+        self::token(&self.conn, token)
     }
 
     /// Ids of jobs of which something ended in one of these states, newest first, at most `most`.
@@ -101,6 +94,28 @@ impl History {
             select.query_map(rusqlite::params_from_iter(states), |row| Ok(JobId(unsigned(row.get(0)?))))?;
         Ok(ids.collect::<Result<_, _>>()?)
     }
+}
+
+pub(crate) fn token(conn: &Connection, token: Token) -> Result<Option<(JobId, Uid)>, StoreError> {
+    let mut select = conn.prepare_cached("SELECT job, uid FROM token WHERE token = ?")?;
+    let found = select.query_row([token.0], |row| Ok((JobId(unsigned(row.get(0)?)), Uid(row.get(1)?))));
+    Ok(found.optional()?)
+}
+
+pub(crate) fn job(conn: &Connection, id: JobId) -> Result<Option<EndedJob>, StoreError> {
+    let mut select = conn.prepare_cached("SELECT crc, body FROM event WHERE job = ? ORDER BY seq LIMIT 1")?;
+    let mut rows = select.query([crate::commit::signed(id.0)])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let Event::Submitted(new) = event(row, id)? else {
+        return Err(StoreError::Damaged(format!("the trail of job {id} does not begin with its submission")));
+    };
+    let mut select = conn.prepare_cached("SELECT * FROM run WHERE job = ? ORDER BY task, run")?;
+    let mut rows = select.query([crate::commit::signed(id.0)])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        runs.push(run(row, id)?);
+    }
+    Ok(Some(EndedJob { new: *new, runs }))
 }
 
 pub(crate) fn trail(conn: &Connection, job: JobId) -> Result<Vec<Event>, StoreError> {

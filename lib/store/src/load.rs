@@ -2,8 +2,7 @@
 
 use crate::{Store, StoreError, record};
 use gq_cluster::{Cluster, Event, Job, Node};
-use gq_model::{JobId, NodeName, Seq, Timestamp, Token, Uid};
-use rusqlite::{OptionalExtension, params};
+use gq_model::{JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
 
 impl Store {
     /// Loads the state.
@@ -58,10 +57,7 @@ impl Store {
     /// # Errors
     /// When it cannot be looked up.
     pub fn token(&self, token: Token) -> Result<Option<(JobId, Uid)>, StoreError> {
-        let mut select = self.conn.prepare_cached("SELECT job, uid FROM token WHERE token = ?")?;
-        let found =
-            select.query_row(params![token.0], |row| Ok((JobId(unsigned(row.get(0)?)), Uid(row.get(1)?))));
-        Ok(found.optional()?)
+        crate::history::token(&self.conn, token)
     }
 
     /// Whether a job of this id was ever accepted.
@@ -71,6 +67,17 @@ impl Store {
     pub fn was_job(&self, id: JobId) -> Result<bool, StoreError> {
         let mut select = self.conn.prepare_cached("SELECT 1 FROM event WHERE job = ? LIMIT 1")?;
         Ok(select.exists([crate::commit::signed(id.0)])?)
+    }
+
+    /// How a job ended of which nothing lives: the outcome with the highest code for a waiting client.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn worst_outcome(&self, id: JobId) -> Result<Option<Outcome>, StoreError> {
+        let job = crate::history::job(&self.conn, id)?;
+        let outcomes =
+            job.into_iter().flat_map(|job| job.runs).filter(|run| !run.again).map(|run| run.outcome);
+        Ok(outcomes.max_by_key(Outcome::client_code))
     }
 
     /// Which of these jobs ended before `before`, nothing of them living: their job files may go.

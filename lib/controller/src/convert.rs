@@ -1,0 +1,88 @@
+//! The border between letters and the engine's own words.
+
+use gq_engine::{Answer, Effect, NodeReport, Order, Refusal, RefusalKind, Selection};
+use gq_model::{Epoch, Seq};
+use gq_proto::{Failure, OrderBody, Reply, ReportBody, StopWhy};
+
+pub(crate) fn refusal(refusal: Refusal) -> gq_proto::Refusal {
+    gq_proto::Refusal {
+        kind: match refusal.kind {
+            RefusalKind::Policy => gq_proto::RefusalKind::Policy,
+            RefusalKind::Usage => gq_proto::RefusalKind::Usage,
+            RefusalKind::NoSuchJob => gq_proto::RefusalKind::NoSuchJob,
+            RefusalKind::NotPermitted => gq_proto::RefusalKind::NotPermitted,
+        },
+        text: refusal.text,
+        hint: refusal.hint,
+    }
+}
+
+pub(crate) fn reply(answer: Answer) -> Reply {
+    match answer {
+        Answer::Submitted(job) => Reply::Submitted { job },
+        Answer::Tested { start, partition, cpus } => {
+            let (node, start) = start.map_or((None, None), |(node, at)| (Some(node), Some(at)));
+            Reply::Tested { node, partition, start, cpus }
+        }
+        Answer::Done { count, failures } => {
+            let failures =
+                failures.into_iter().map(|f| Failure { what: f.what, refusal: refusal(f.refusal) });
+            Reply::Done { count, failures: failures.collect() }
+        }
+        Answer::Refused(why) => Reply::Refused(refusal(why)),
+    }
+}
+
+pub(crate) fn selection(select: gq_proto::Selection) -> Selection {
+    let gq_proto::Selection { jobs, users, names, partitions, states } = select;
+    Selection { jobs, users, names, partitions, states }
+}
+
+pub(crate) fn order(order: &Order) -> OrderBody {
+    match order {
+        Order::Start(assignment) => OrderBody::Start(assignment.clone()),
+        Order::Cancel(key) => OrderBody::Stop { key: *key, why: StopWhy::Cancel },
+        Order::Requeue(key) => OrderBody::Stop { key: *key, why: StopWhy::Requeue },
+        Order::Stray(key) => OrderBody::Stop { key: *key, why: StopWhy::Stray },
+        Order::Signal(key, signal) => OrderBody::Signal { key: *key, signal: *signal },
+    }
+}
+
+/// The bytes of an order's letter: written once, kept, and sent the same for ever.
+pub(crate) fn order_bytes(seq: Seq, epoch: Epoch, order: &Order) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&gq_proto::Order { seq, epoch, body: self::order(order) })
+}
+
+/// The orders among effects, with their bytes.
+pub(crate) fn letters(
+    effects: &[Effect],
+    epoch: Epoch,
+) -> impl Iterator<Item = Result<(&gq_model::NodeName, Seq, Vec<u8>), serde_json::Error>> {
+    effects.iter().filter_map(move |effect| match effect {
+        Effect::Order { node, seq, order } => {
+            Some(order_bytes(*seq, epoch, order).map(|bytes| (node, *seq, bytes)))
+        }
+        _ => None,
+    })
+}
+
+pub(crate) fn report(body: ReportBody) -> NodeReport {
+    match body {
+        ReportBody::Joined { boot, cpus, memory, cards, runs, orders_taken: _ } => NodeReport::Joined {
+            boot,
+            cpus,
+            memory,
+            cards,
+            runs: runs.into_iter().map(|run| (run.key, run.started)).collect(),
+        },
+        ReportBody::Started { key, at } => NodeReport::Started(key, at),
+        ReportBody::Exited { key, at } => NodeReport::Exited(key, at),
+        ReportBody::Ended { key, outcome, started, ended } => {
+            NodeReport::Ended { key, outcome, started, ended }
+        }
+        ReportBody::Refused { key, fault, reason, detail } => {
+            NodeReport::Refused { key, fault, reason, detail }
+        }
+        ReportBody::Cards { cards } => NodeReport::Cards(cards),
+    }
+}

@@ -1,0 +1,90 @@
+//! The engine's courier: files, board, replies, orders, and word to those who wait for a job's end.
+
+use crate::{
+    board::Wall,
+    convert,
+    filer::{Filed, Filer},
+    post::Post,
+};
+use crossbeam_channel::Sender;
+use gq_cluster::Cluster;
+use gq_engine::{ClientId, Courier, Effect, Filing, Over, Refusal, RefusalKind, Step};
+use gq_model::JobId;
+use gq_proto::{Reply, WaitedEnd};
+use gq_sched::Outlook;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// Everything that leaves the controller's loop.
+pub(crate) struct Couriers {
+    pub(crate) wall: Wall,
+    pub(crate) filer: Filer,
+    pub(crate) post: Post,
+    /// Clients that wait for an answer.
+    pub(crate) clients: HashMap<ClientId, Sender<Reply>>,
+    /// Clients that wait for a job's end.
+    pub(crate) waiters: BTreeMap<JobId, Vec<Sender<Reply>>>,
+    /// Why the daemon must stop, when it must.
+    pub(crate) broken: Option<String>,
+}
+
+impl Courier for Couriers {
+    fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>> {
+        match self.filer.file(filings) {
+            Filed::Each(fates) => fates,
+            Filed::SyncFailed(why) => {
+                let refusal = Refusal::new(RefusalKind::Policy, format!("not recorded: {why}"));
+                self.broken = Some(why);
+                filings.iter().map(|_| Some(refusal.clone())).collect()
+            }
+        }
+    }
+
+    fn give_back(&mut self, filings: &[Filing]) {
+        if !filings.is_empty() {
+            self.filer.give_back(filings);
+        }
+    }
+
+    fn publish(&mut self, cluster: &Cluster, steps: &[Step], outlook: Option<Outlook>) {
+        let new_outlook = outlook.filter(|new| *new != *self.wall.look().outlook);
+        if steps.is_empty() && new_outlook.is_none() {
+            return;
+        }
+        self.wall.change(|board| {
+            board.follow(cluster, steps);
+            if let Some(outlook) = new_outlook {
+                board.outlook = Arc::new(outlook);
+            }
+        });
+    }
+
+    fn act(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Reply(client, answer) => {
+                    if let Some(reply) = self.clients.remove(&client) {
+                        // A client that went away needs no answer.
+                        let _ = reply.try_send(convert::reply(answer));
+                    }
+                }
+                Effect::Order { node, seq, order } => self.post.order(&node, seq, &order),
+                Effect::Discard { drop_name } => self.filer.discard(drop_name),
+                Effect::File { .. } | Effect::Outlook(_) => {}
+            }
+        }
+        self.post.send();
+    }
+
+    fn over(&mut self, jobs: Vec<Over>) {
+        for over in jobs {
+            for waiter in self.waiters.remove(&over.job).into_iter().flatten() {
+                let end =
+                    WaitedEnd { job: over.job, end: over.outcome.end, outcome: Some(over.outcome.clone()) };
+                let _ = waiter.try_send(Reply::Waited(end));
+            }
+        }
+    }
+}

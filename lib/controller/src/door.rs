@@ -1,0 +1,448 @@
+//! The door: takes connections, knows who is on the other side, answers what the board and history know, and hands the rest to the hub.
+//! Everything is bounded before it is parsed: connections in total and for each user, frames, time without a word.
+
+use crate::{
+    board::{Board, Wall},
+    convert,
+    hub::{Wish, Word},
+    intake::Intake,
+    post::{Bundle, LinkId, MAX_WAITING},
+    view,
+};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use gq_engine::{Actor, ClientId, Verb};
+use gq_ipc::{Conn, IpcError, Listener};
+use gq_model::{JobId, JobState, Uid};
+use gq_proto::{
+    ASK_VERSION, Ask, Asked, ClusterView, Head, JobView, Letters, ListAsk, MAX_FRAME, MAX_LIST_FRAME,
+    Refusal, RefusalKind, Reply, ReportBody, Selection,
+};
+use gq_store::{History, StoreError};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Most connections at a time.
+const MAX_CONNECTIONS: usize = 4096;
+/// Most of them of one user (root's and our own are not counted).
+const MAX_PER_USER: usize = 1024;
+/// How long a client may say nothing, or not take an answer.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How often a client that waits for a job is looked after.
+const LOOK: Duration = Duration::from_secs(5);
+/// Jobs of one frame of a listing.
+const LIST_CHUNK: usize = 256;
+/// Most ended jobs of a listing by state.
+const MAX_ENDED: u32 = 10_000;
+/// Stack of a connection's thread.
+const STACK: usize = 256 << 10;
+
+/// What every connection's thread needs.
+pub(crate) struct Door {
+    pub(crate) wall: Wall,
+    pub(crate) words: Sender<Word>,
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) database: PathBuf,
+    pub(crate) own: Uid,
+    pub(crate) next: AtomicU64,
+    pub(crate) readers: Mutex<Vec<History>>,
+    pub(crate) guests: Mutex<BTreeMap<Uid, usize>>,
+}
+
+/// Takes connections for ever.
+pub(crate) fn serve(door: &Arc<Door>, listener: &Listener) {
+    loop {
+        let conn = match listener.accept() {
+            Ok(conn) => conn,
+            Err(error) => {
+                // No file descriptors left, most likely: those who are inside must leave first.
+                log::warn!("a connection was not taken: {error}");
+                thread::sleep(Duration::from_millis(50));
+                continue;
+            }
+        };
+        let Ok(peer) = conn.peer() else { continue };
+        let Some(guest) = Guest::enter(door, peer.uid) else {
+            let text =
+                format!("too many connections (at most {MAX_PER_USER} for a user, {MAX_CONNECTIONS} in all)");
+            let _ = conn.set_timeouts(Some(SILENCE), Some(Duration::from_millis(100)));
+            let _ = send(&conn, &refused(RefusalKind::Unreachable, text));
+            continue;
+        };
+        let spawned = thread::Builder::new().name("client".into()).stack_size(STACK).spawn(move || {
+            let uid = guest.uid;
+            if let Err(error) = guest.door.attend(&conn, uid) {
+                log::debug!("uid {uid}: {error}");
+            }
+        });
+        if let Err(error) = spawned {
+            log::warn!("no thread for a connection: {error}");
+        }
+    }
+}
+
+/// A connection that is counted while it lives.
+struct Guest {
+    door: Arc<Door>,
+    uid: Uid,
+}
+
+impl Guest {
+    fn enter(door: &Arc<Door>, uid: Uid) -> Option<Self> {
+        let mut guests = door.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = guests.values().sum();
+        let own = guests.get(&uid).copied().unwrap_or(0);
+        let counted = uid != Uid(0) && uid != door.own;
+        if counted && (total >= MAX_CONNECTIONS || own >= MAX_PER_USER) {
+            return None;
+        }
+        guests.insert(uid, own + 1);
+        Some(Self { door: Arc::clone(door), uid })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut guests = self.door.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = guests.get_mut(&self.uid) {
+            *count -= 1;
+            if *count == 0 {
+                guests.remove(&self.uid);
+            }
+        }
+    }
+}
+
+fn refused(kind: RefusalKind, text: impl Into<String>) -> Reply {
+    Reply::Refused(Refusal { kind, text: text.into(), hint: None })
+}
+
+fn send(conn: &Conn, reply: &Reply) -> Result<(), IpcError> {
+    match serde_json::to_vec(reply) {
+        Ok(bytes) => conn.send(&bytes),
+        Err(error) => {
+            log::error!("an answer cannot be written: {error}");
+            Err(IpcError::Closed)
+        }
+    }
+}
+
+impl Door {
+    fn attend(self: &Arc<Self>, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
+        conn.set_timeouts(Some(SILENCE), Some(SILENCE))?;
+        while let Some(frame) = conn.recv(MAX_FRAME)? {
+            let asked: Asked = match serde_json::from_slice(&frame) {
+                Ok(asked) => asked,
+                Err(error) => {
+                    return send(conn, &refused(RefusalKind::Usage, format!("not understood: {error}")));
+                }
+            };
+            if asked.v != ASK_VERSION {
+                let text = format!("this gqd speaks version {ASK_VERSION}, the client version {}", asked.v);
+                return send(conn, &refused(RefusalKind::Usage, text));
+            }
+            match asked.ask {
+                Ask::Node(head) => return self.node(conn, uid, head),
+                Ask::List(list) => self.list(conn, &list)?,
+                Ask::Wait { job } => self.wait(conn, uid, job)?,
+                ask => send(conn, &self.answer(uid, ask))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn is_admin(&self, board: &Board, uid: Uid) -> bool {
+        uid == Uid(0) || uid == self.own || board.policy.admins.contains(&uid)
+    }
+
+    fn answer(&self, uid: Uid, ask: Ask) -> Reply {
+        let board = self.wall.look();
+        let wish = match ask {
+            Ask::Ping => return Reply::Pong(self.pong(&board)),
+            Ask::Nodes => {
+                return Reply::Nodes(board.nodes.iter().map(|node| view::node(&board, node)).collect());
+            }
+            Ask::Partitions => return Reply::Partitions(view::partitions(&board)),
+            Ask::Submit { token } => {
+                if let Some(why) = &board.degraded {
+                    let text = format!("no new jobs are taken: {why}");
+                    return Reply::Refused(Refusal {
+                        kind: RefusalKind::Policy,
+                        text,
+                        hint: Some("the disk of gqd's state is full or read-only; it goes on by itself when there is room".into()),
+                    });
+                }
+                let taken = self
+                    .intake
+                    .take(&format!(".s.{token}"), token, Some(uid), |uid| self.is_admin(&board, uid));
+                match taken {
+                    Ok(submission) => Wish::Submit(Box::new(submission)),
+                    Err(not_taken) => return self.submitted_before(uid, token, not_taken.refusal()),
+                }
+            }
+            Ask::TestOnly { spec } => Wish::TestOnly(spec),
+            Ask::Cancel { select, signal } => Wish::Do(signal.map_or(Verb::Cancel, Verb::Signal), select),
+            Ask::Hold { select } => Wish::Do(Verb::Hold, select),
+            Ask::Release { select } => Wish::Do(Verb::Release, select),
+            Ask::Requeue { select } => Wish::Do(Verb::Requeue, select),
+            Ask::Drain { nodes, reason } => Wish::Nodes(nodes, Some(reason)),
+            Ask::Resume { nodes } => Wish::Nodes(nodes, None),
+            Ask::Reload => Wish::Reload,
+            Ask::Shutdown => Wish::Shutdown,
+            Ask::List(_) | Ask::Wait { .. } | Ask::Node(_) => return refused(RefusalKind::Usage, "not here"),
+        };
+        match self.tell(uid, self.is_admin(&board, uid), wish) {
+            Some(replies) => replies.recv().unwrap_or_else(|_| going_away()),
+            None => going_away(),
+        }
+    }
+
+    /// A token whose file is no longer in the drop box may be a job already: its client asks a second time.
+    fn submitted_before(&self, uid: Uid, token: gq_model::Token, refusal: Refusal) -> Reply {
+        let known = self.with_history(|history| history.token(token));
+        match known {
+            Ok(Some((job, owner))) if owner == uid => Reply::Submitted { job },
+            _ => Reply::Refused(refusal),
+        }
+    }
+
+    fn tell(&self, uid: Uid, admin: bool, wish: Wish) -> Option<Receiver<Reply>> {
+        let (reply, replies) = bounded(1);
+        let client = ClientId(self.next.fetch_add(1, Ordering::Relaxed));
+        let word = Word::Ask { client, by: Actor { uid, admin }, wish, reply };
+        self.words.send(word).ok()?;
+        Some(replies)
+    }
+
+    fn pong(&self, board: &Board) -> ClusterView {
+        ClusterView {
+            name: board.policy.cluster.clone(),
+            id: board.cluster_id,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            degraded: board.degraded.clone(),
+        }
+    }
+
+    /// Answers when the job has ended; looks now and then whether the client still waits.
+    fn wait(&self, conn: &Conn, uid: Uid, job: JobId) -> Result<(), IpcError> {
+        let Some(replies) = self.tell(uid, false, Wish::Wait(job)) else { return send(conn, &going_away()) };
+        loop {
+            match replies.recv_timeout(LOOK) {
+                Ok(reply) => {
+                    conn.set_timeouts(Some(SILENCE), Some(SILENCE))?;
+                    return send(conn, &reply);
+                }
+                Err(RecvTimeoutError::Disconnected) => return send(conn, &going_away()),
+                Err(RecvTimeoutError::Timeout) => {
+                    conn.set_timeouts(Some(Duration::from_millis(1)), Some(SILENCE))?;
+                    match conn.recv(MAX_FRAME) {
+                        Err(IpcError::Timeout) => {}
+                        Ok(_) | Err(_) => return Err(IpcError::Closed),
+                    }
+                }
+            }
+        }
+    }
+
+    fn with_history<T>(&self, ask: impl FnOnce(&History) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let free = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let history = match free {
+            Some(history) => history,
+            None => History::open(&self.database)?,
+        };
+        let answer = ask(&history);
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answer.is_ok() && readers.len() < 8 {
+            readers.push(history);
+        }
+        answer
+    }
+
+    fn list(&self, conn: &Conn, list: &ListAsk) -> Result<(), IpcError> {
+        let board = self.wall.look();
+        let select = &list.select;
+        if !select.jobs.is_empty() {
+            return match self.named(&board, select) {
+                Ok((jobs, unknown)) => send_jobs(conn, jobs.into_iter(), unknown),
+                Err(error) => send(conn, &refused(RefusalKind::Policy, error.to_string())),
+            };
+        }
+        let ended: Vec<&str> = select.states.iter().filter(|s| s.has_ended()).map(|s| s.name()).collect();
+        let past = if ended.is_empty() { Ok(Vec::new()) } else { self.past(select, &ended) };
+        let past = match past {
+            Ok(past) => past,
+            Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
+        };
+        let live = board.jobs().filter(|job| fits_job(select, job)).flat_map(|job| view::live(&board, job));
+        let live = live.filter(|view| fits_state(select, view));
+        let mut past = past;
+        past.sort_by_key(|view| view.id);
+        send_jobs(conn, past.into_iter().chain(live), Vec::new())
+    }
+
+    /// Jobs by id: of each, what lives of it and what has ended.
+    fn named(
+        &self,
+        board: &Board,
+        select: &Selection,
+    ) -> Result<(Vec<JobView>, Vec<gq_model::JobRef>), StoreError> {
+        let (mut jobs, mut unknown) = (Vec::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        for reference in &select.jobs {
+            let live = board.job(reference.job);
+            // A plain live job has nothing in history that its view does not tell.
+            let has_past = live.is_none_or(|job| job.array);
+            let past = if has_past { self.with_history(|history| history.job(reference.job))? } else { None };
+            if live.is_none() && past.is_none() {
+                unknown.push(reference.clone());
+                continue;
+            }
+            let views = live.into_iter().flat_map(|job| view::live(board, job));
+            let views = past.iter().flat_map(view::ended).chain(views);
+            for view in views.filter(|v| {
+                view::means(reference.tasks.as_ref(), v) && fits_state(select, v) && fits_words(select, v)
+            }) {
+                if seen.insert((view.id, view.array_task_id, view.array_tasks.clone())) {
+                    jobs.push(view);
+                }
+            }
+        }
+        Ok((jobs, unknown))
+    }
+
+    fn past(&self, select: &Selection, states: &[&str]) -> Result<Vec<JobView>, StoreError> {
+        self.with_history(|history| {
+            let mut views = Vec::new();
+            for id in history.ended_in(states, MAX_ENDED)? {
+                let job = history.job(id)?;
+                let ended = job.iter().flat_map(view::ended);
+                views.extend(ended.filter(|view| fits_state(select, view) && fits_words(select, view)));
+            }
+            Ok(views)
+        })
+    }
+
+    /// A node's connection: this thread reads, another one writes.
+    fn node(&self, conn: &Conn, uid: Uid, head: Head) -> Result<(), IpcError> {
+        if uid != Uid(0) && uid != self.own {
+            let text = format!("gqnode must be run by root or by gqd's own user; this is uid {uid}");
+            return send(conn, &refused(RefusalKind::NotPermitted, text));
+        }
+        let (out, bundles) = bounded(MAX_WAITING);
+        let (answer, welcome) = bounded(1);
+        let (node, epoch) = (head.node.clone(), head.epoch);
+        let link = LinkId(self.next.fetch_add(1, Ordering::Relaxed));
+        if self.words.send(Word::NodeUp { head, link, out, answer }).is_err() {
+            return send(conn, &going_away());
+        }
+        match welcome.recv() {
+            Ok(Ok(head)) => send(conn, &Reply::Node(head))?,
+            Ok(Err(refusal)) => return send(conn, &Reply::Refused(refusal)),
+            Err(_) => return send(conn, &going_away()),
+        }
+        conn.set_timeouts(None, Some(SILENCE))?;
+        let writer = conn.try_clone()?;
+        let spawned = thread::Builder::new()
+            .name("orders".into())
+            .stack_size(STACK)
+            .spawn(move || write_orders(&writer, &bundles));
+        let end = match spawned {
+            Ok(_) => self.read_reports(conn, &node, epoch),
+            Err(error) => Err(IpcError::Io { what: "no thread".into(), source: error }),
+        };
+        conn.shutdown();
+        let _ = self.words.send(Word::NodeDown { node: node.clone(), link });
+        log::info!("{node}: the link is gone{}", end.err().map(|e| format!(": {e}")).unwrap_or_default());
+        Ok(())
+    }
+
+    fn read_reports(
+        &self,
+        conn: &Conn,
+        node: &gq_model::NodeName,
+        epoch: gq_model::Epoch,
+    ) -> Result<(), IpcError> {
+        while let Some(frame) = conn.recv(MAX_LIST_FRAME)? {
+            let letters: Letters<ReportBody> = match serde_json::from_slice(&frame) {
+                Ok(letters) => letters,
+                Err(error) => {
+                    log::error!("{node}: letters that cannot be read: {error}");
+                    return Ok(());
+                }
+            };
+            let reports = letters.letters.into_iter().map(|l| (l.seq, Box::new(convert::report(l.body))));
+            let word =
+                Word::NodeLetters { node: node.clone(), epoch, ack: letters.ack, reports: reports.collect() };
+            if self.words.send(word).is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn going_away() -> Reply {
+    refused(RefusalKind::Unreachable, "gqd is going away")
+}
+
+fn write_orders(conn: &Conn, bundles: &Receiver<Bundle>) {
+    for bundle in bundles {
+        let size = bundle.letters.iter().map(|(_, bytes)| bytes.len() + 1).sum::<usize>();
+        let mut frame = Vec::with_capacity(size + 64);
+        frame.extend_from_slice(format!("{{\"ack\":{},\"letters\":[", bundle.ack).as_bytes());
+        for (n, (_, bytes)) in bundle.letters.iter().enumerate() {
+            if n > 0 {
+                frame.push(b',');
+            }
+            frame.extend_from_slice(bytes);
+        }
+        frame.extend_from_slice(b"]}");
+        if conn.send(&frame).is_err() {
+            break;
+        }
+    }
+    // Cut by the hub, or broken: the reader sees the end too.
+    conn.shutdown();
+}
+
+fn send_jobs(
+    conn: &Conn,
+    jobs: impl Iterator<Item = JobView>,
+    unknown: Vec<gq_model::JobRef>,
+) -> Result<(), IpcError> {
+    let mut jobs = jobs.peekable();
+    let mut unknown = Some(unknown);
+    loop {
+        let chunk: Vec<JobView> = jobs.by_ref().take(LIST_CHUNK).collect();
+        let more = jobs.peek().is_some();
+        send(conn, &Reply::Jobs { jobs: chunk, unknown: unknown.take().unwrap_or_default(), more })?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+fn fits_job(select: &Selection, job: &gq_cluster::Job) -> bool {
+    (select.users.is_empty() || select.users.contains(&job.uid))
+        && (select.names.is_empty() || select.names.contains(&job.spec.name))
+        && (select.partitions.is_empty() || select.partitions.contains(&job.shape.partition))
+}
+
+fn fits_words(select: &Selection, view: &JobView) -> bool {
+    (select.users.is_empty() || select.users.contains(&view.uid))
+        && (select.names.is_empty() || select.names.contains(&view.name))
+        && (select.partitions.is_empty() || select.partitions.contains(&view.partition))
+}
+
+fn fits_state(select: &Selection, view: &JobView) -> bool {
+    select.states.is_empty()
+        || view.state.parse::<JobState>().is_ok_and(|state| select.states.contains(&state))
+}

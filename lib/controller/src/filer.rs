@@ -1,0 +1,130 @@
+//! Moves job files, in a thread of its own and under a deadline: a file system that hangs must not stop the controller's loop.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use gq_engine::{Filing, Refusal, RefusalKind};
+use gq_model::Token;
+use gq_spool::{Spool, SpoolError};
+use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
+
+/// Longest time a turn waits for its job files.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Turns that may wait to be filed.
+const WAITING: usize = 16;
+
+enum Work {
+    File(Vec<Filing>, Sender<Result<Vec<Option<String>>, SpoolError>>),
+    GiveBack(Vec<Filing>),
+    Discard(String),
+}
+
+/// The filing thread's inbox.
+pub(crate) struct Filer {
+    work: Sender<Work>,
+}
+
+/// What became of a turn's job files.
+pub(crate) enum Filed {
+    /// Of each, why it was not moved, if it was not.
+    Each(Vec<Option<Refusal>>),
+    /// A folder could not be synced: what is on disk is not known, the daemon must stop.
+    SyncFailed(String),
+}
+
+impl Filer {
+    pub(crate) fn start(spool: Arc<Spool>) -> std::io::Result<Self> {
+        let (work, inbox) = bounded(WAITING);
+        thread::Builder::new().name("filer".into()).spawn(move || file_all(&spool, &inbox))?;
+        Ok(Self { work })
+    }
+
+    /// Moves files to their places and syncs their folders.
+    pub(crate) fn file(&self, filings: &[Filing]) -> Filed {
+        let (answer, fate) = bounded(1);
+        let late = |_| format!("the spool did not answer within {} s", DEADLINE.as_secs());
+        let sent = self.work.send_timeout(Work::File(filings.to_vec(), answer), DEADLINE);
+        let refuse = |text: String| {
+            Some(
+                Refusal::new(RefusalKind::Policy, text)
+                    .hint("ask an admin to look at the spool; submit again"),
+            )
+        };
+        match sent.map_err(|_| ()).and_then(|()| fate.recv_timeout(DEADLINE).map_err(|_| ())).map_err(late) {
+            Ok(Ok(fates)) => Filed::Each(fates.into_iter().map(|fate| fate.and_then(refuse)).collect()),
+            Ok(Err(error)) => Filed::SyncFailed(error.to_string()),
+            Err(text) => {
+                // What may still be moved later must come back.
+                let _ = self.work.try_send(Work::GiveBack(filings.to_vec()));
+                Filed::Each(filings.iter().map(|_| refuse(text.clone())).collect())
+            }
+        }
+    }
+
+    /// Moves files back into the drop box.
+    pub(crate) fn give_back(&self, filings: &[Filing]) {
+        if self.work.send_timeout(Work::GiveBack(filings.to_vec()), DEADLINE).is_err() {
+            log::error!("{} job files could not be given back; the next start does it", filings.len());
+        }
+    }
+
+    /// Removes a file from the drop box that is not wanted there.
+    pub(crate) fn discard(&self, drop_name: String) {
+        // What stays is removed as old a day later.
+        let _ = self.work.try_send(Work::Discard(drop_name));
+    }
+}
+
+fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
+    for work in inbox {
+        match work {
+            Work::File(filings, answer) => {
+                let _ = answer.send(file(spool, &filings));
+            }
+            Work::GiveBack(filings) => {
+                for filing in filings {
+                    give_back(spool, &filing);
+                }
+            }
+            Work::Discard(name) => discard(spool, &name),
+        }
+    }
+}
+
+fn file(spool: &Spool, filings: &[Filing]) -> Result<Vec<Option<String>>, SpoolError> {
+    let mut shards = BTreeSet::new();
+    let mut fates = Vec::with_capacity(filings.len());
+    for filing in filings {
+        let shard = filing.job_file.split('/').nth(1).and_then(|s| u8::from_str_radix(s, 16).ok());
+        match spool.accept(&filing.drop_name, &filing.job_file) {
+            Ok(()) => {
+                shards.extend(shard);
+                fates.push(None);
+            }
+            Err(error) => fates.push(Some(format!("the job file could not be taken: {error}"))),
+        }
+    }
+    for shard in shards {
+        spool.sync_shard(shard)?;
+    }
+    Ok(fates)
+}
+
+/// A name in the drop box is `.s.<token>` or `<token>.job`.
+fn token_of(drop_name: &str) -> Option<Token> {
+    drop_name.strip_prefix(".s.").or_else(|| drop_name.strip_suffix(".job"))?.parse().ok()
+}
+
+fn give_back(spool: &Spool, filing: &Filing) {
+    let Some(token) = token_of(&filing.drop_name) else { return };
+    if let Err(error) = spool.give_back(&filing.job_file, token) {
+        log::warn!("{error}");
+    }
+}
+
+/// A refused file of the scan is kept for people to look at; what a client waits beside, the client removes.
+fn discard(spool: &Spool, name: &str) {
+    if name.ends_with(".job")
+        && let Err(error) = spool.quarantine(name)
+    {
+        log::warn!("{error}");
+    }
+}

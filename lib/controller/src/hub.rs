@@ -1,0 +1,410 @@
+//! The hub: the one thread that owns the state. Takes what the other threads say, makes turns of it, and keeps time.
+
+use crate::{
+    convert,
+    courier::Couriers,
+    keeper::StoreKeeper,
+    policy::policy_of,
+    post::{Bundle, LinkId},
+};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use gq_cluster::{Cluster, Link, Policy};
+use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
+use gq_model::{End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seq, Timestamp};
+use gq_proto::{Failure, Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
+use gq_store::{Place, StoreError};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Words that may wait for the hub.
+pub(crate) const MAX_WORDS: usize = 4096;
+/// Most inputs of one turn.
+const MAX_TURN: usize = 1024;
+/// How long an acknowledgement may wait for an order to travel with.
+const ACK_DELAY: Duration = Duration::from_millis(20);
+/// How often a full disk is tried again.
+const PROBE: Duration = Duration::from_secs(5);
+/// Longest sleep, so that a jump of the wall clock is noticed.
+const NAP: Duration = Duration::from_secs(10);
+
+/// What a client wants of the state.
+pub(crate) enum Wish {
+    Submit(Box<Submission>),
+    TestOnly(Box<JobSpec>),
+    Wait(JobId),
+    Do(Verb, Selection),
+    Nodes(Vec<NodeName>, Option<String>),
+    Reload,
+    Shutdown,
+}
+
+/// What the other threads tell the hub.
+pub(crate) enum Word {
+    /// A client asks.
+    Ask { client: ClientId, by: Actor, wish: Wish, reply: Sender<Reply> },
+    /// The scan found a job file that no client waits beside.
+    Found(Box<Submission>),
+    /// A node has a link.
+    NodeUp { head: Head, link: LinkId, out: Sender<Bundle>, answer: Sender<Result<Head, Refusal>> },
+    /// Letters came in on a link.
+    NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, reports: Vec<(Seq, Box<NodeReport>)> },
+    /// A link is gone, or its beats stopped.
+    NodeDown { node: NodeName, link: LinkId },
+    /// SIGTERM.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
+/// The state and all that is needed to change it.
+pub(crate) struct Hub {
+    pub(crate) cluster: Cluster,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) keeper: StoreKeeper,
+    pub(crate) couriers: Couriers,
+    pub(crate) place: Place,
+    pub(crate) conf: PathBuf,
+    pub(crate) words: Receiver<Word>,
+    pub(crate) turn: u64,
+    /// Nodes out of sight, and since when by a clock that never jumps.
+    pub(crate) silent: BTreeMap<NodeName, Instant>,
+    pub(crate) degraded: bool,
+    pub(crate) last_probe: Instant,
+}
+
+impl Hub {
+    /// Runs until it is told to stop. Returns why it must stop otherwise.
+    pub(crate) fn run(mut self) -> Result<(), String> {
+        let first = [Input::Declared, Input::Restarted];
+        self.take_turn(&first)?;
+        let nodes = self.cluster.nodes().filter(|node| matches!(node.link, Link::Suspect { .. }));
+        self.silent = nodes.map(|node| (node.name.clone(), Instant::now())).collect();
+        loop {
+            let mut inputs = Vec::new();
+            match self.words.recv_timeout(self.nap()) {
+                Ok(word) => {
+                    if !self.hear(word, &mut inputs) {
+                        return Ok(());
+                    }
+                    while inputs.len() < MAX_TURN
+                        && let Ok(word) = self.words.try_recv()
+                    {
+                        if !self.hear(word, &mut inputs) {
+                            return Ok(());
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.couriers.post.send_acks(),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            self.notice_time(&mut inputs);
+            if !inputs.is_empty() {
+                self.take_turn(&inputs)?;
+            }
+        }
+    }
+
+    /// How long nothing is to be done if nobody says anything.
+    fn nap(&self) -> Duration {
+        let now = gq_daemon::now();
+        let ripe =
+            self.cluster.queue().next_ripe().map(|(at, _)| Duration::from_micros(at.micros_since(now)));
+        let acks = self.couriers.post.owes_acks().then_some(ACK_DELAY);
+        let probe = self.degraded.then_some(PROBE);
+        let lost_after = Duration::from_secs(self.policy.lost_after.0);
+        let lost =
+            self.silent.values().map(|since| (*since + lost_after).saturating_duration_since(Instant::now()));
+        ripe.into_iter().chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
+    }
+
+    /// What time alone brings: jobs whose time has come, nodes silent for too long, a full disk to be tried again.
+    fn notice_time(&mut self, inputs: &mut Vec<Input>) {
+        let now = gq_daemon::now();
+        if self.cluster.queue().next_ripe().is_some_and(|(at, _)| at <= now) {
+            inputs.push(Input::Schedule);
+        }
+        let lost_after = Duration::from_secs(self.policy.lost_after.0);
+        let lost: Vec<NodeName> = self
+            .silent
+            .iter()
+            .filter(|(_, since)| since.elapsed() >= lost_after)
+            .map(|(node, _)| node.clone())
+            .collect();
+        for node in lost {
+            log::warn!(
+                "{node}: silent for {} s: lost; its jobs are UNKNOWN and keep what they hold",
+                lost_after.as_secs()
+            );
+            self.silent.remove(&node);
+            inputs.push(Input::NodeLost { node });
+        }
+        if self.degraded && self.last_probe.elapsed() >= PROBE {
+            self.last_probe = Instant::now();
+            if self.keeper.store.probe().is_ok() && self.place.fill_ballast() {
+                log::info!("there is room again: new jobs are taken");
+                self.set_degraded(None);
+            }
+        }
+    }
+
+    fn set_degraded(&mut self, why: Option<String>) {
+        self.degraded = why.is_some();
+        self.couriers.wall.change(|board| board.degraded = why);
+    }
+
+    /// Hears one word; inputs for the engine are added. False: stop.
+    fn hear(&mut self, word: Word, inputs: &mut Vec<Input>) -> bool {
+        match word {
+            Word::Ask { client, by, wish, reply } => {
+                return self.hear_client(client, by, wish, reply, inputs);
+            }
+            Word::Found(submission) => {
+                let known = self.known(&submission);
+                inputs.push(Input::Submit { client: None, submission, known });
+            }
+            Word::NodeUp { head, link, out, answer } => {
+                let welcome = self.welcome(&head, link, out);
+                if welcome.is_ok() {
+                    inputs.push(Input::NodeHeard { node: head.node, epoch: head.epoch });
+                }
+                let _ = answer.try_send(welcome);
+            }
+            Word::NodeLetters { node, epoch, ack, reports } => {
+                if self.couriers.post.linked(&node) != Some(epoch) {
+                    return true;
+                }
+                if self.couriers.post.acknowledged(&node, ack) {
+                    self.keeper.acknowledged.push((node.clone(), ack));
+                }
+                let report = |(seq, body)| Input::Report { node: node.clone(), epoch, seq, body };
+                inputs.extend(reports.into_iter().map(report));
+            }
+            Word::NodeDown { node, link } => {
+                if self.couriers.post.disconnect(&node, link) {
+                    self.silent.entry(node.clone()).or_insert_with(Instant::now);
+                    inputs.push(Input::NodeSilent { node });
+                }
+            }
+            Word::Stop => return false,
+            Word::Reload => match self.reload(inputs) {
+                Ok(()) => log::info!("{}: taken", self.conf.display()),
+                Err(text) => log::error!("the conf stays as it was: {text}"),
+            },
+        }
+        true
+    }
+
+    fn hear_client(
+        &mut self,
+        client: ClientId,
+        by: Actor,
+        wish: Wish,
+        reply: Sender<Reply>,
+        inputs: &mut Vec<Input>,
+    ) -> bool {
+        let answer = match wish {
+            Wish::Submit(submission) => {
+                let known = self.known(&submission);
+                self.couriers.clients.insert(client, reply);
+                inputs.push(Input::Submit { client: Some(client), submission, known });
+                return true;
+            }
+            Wish::TestOnly(spec) => {
+                self.couriers.clients.insert(client, reply);
+                inputs.push(Input::TestOnly { client, by, spec });
+                return true;
+            }
+            Wish::Do(verb, select) => {
+                let named = select.jobs.iter().map(|j| j.job).filter(|id| self.cluster.job(*id).is_none());
+                let ended = named.filter(|id| self.keeper.store.was_job(*id).unwrap_or(false)).collect();
+                self.couriers.clients.insert(client, reply);
+                inputs.push(Input::Command { client, by, verb, select: convert::selection(select), ended });
+                return true;
+            }
+            Wish::Nodes(nodes, drain) => {
+                self.couriers.clients.insert(client, reply);
+                inputs.push(Input::Nodes { client, by, nodes, drain });
+                return true;
+            }
+            Wish::Wait(job) => match self.cluster.job(job) {
+                Some(_) => {
+                    self.couriers.waiters.entry(job).or_default().push(reply);
+                    return true;
+                }
+                None => self.waited(job),
+            },
+            Wish::Reload if by.admin => match self.reload(inputs) {
+                Ok(()) => Reply::Done { count: 1, failures: Vec::new() },
+                Err(text) => refused(RefusalKind::Usage, format!("the conf stays as it was:\n{text}")),
+            },
+            Wish::Shutdown if by.admin => {
+                let _ = reply.try_send(Reply::Done { count: 1, failures: Vec::<Failure>::new() });
+                return false;
+            }
+            Wish::Reload | Wish::Shutdown => {
+                refused(RefusalKind::NotPermitted, "only admins may do this".into())
+            }
+        };
+        let _ = reply.try_send(answer);
+        true
+    }
+
+    /// How a job ended that lives no more.
+    fn waited(&self, job: JobId) -> Reply {
+        match self.keeper.store.was_job(job) {
+            Ok(true) => {
+                let outcome = self.keeper.store.worst_outcome(job).ok().flatten();
+                let unknown = Outcome::without_exit(End::Failed, Reason::None, "");
+                let end = outcome.as_ref().unwrap_or(&unknown).end;
+                Reply::Waited(WaitedEnd { job, end, outcome })
+            }
+            Ok(false) => refused(RefusalKind::NoSuchJob, format!("there is no job {job}")),
+            Err(error) => refused(RefusalKind::Policy, error.to_string()),
+        }
+    }
+
+    fn known(&self, submission: &Submission) -> Option<(JobId, gq_model::Uid)> {
+        self.keeper.store.token(submission.token).unwrap_or_else(|error| {
+            log::error!("a token cannot be looked up: {error}");
+            None
+        })
+    }
+
+    fn reload(&mut self, inputs: &mut Vec<Input>) -> Result<(), String> {
+        let config = gq_conf::read(&self.conf).map_err(|errors| errors.to_string())?;
+        self.policy = Arc::new(policy_of(&config, self.policy.serves));
+        let policy = Arc::clone(&self.policy);
+        self.couriers.wall.change(|board| board.policy = policy);
+        inputs.push(Input::Declared);
+        Ok(())
+    }
+
+    /// Takes a node's link, or says why not.
+    fn welcome(&mut self, head: &Head, link: LinkId, out: Sender<Bundle>) -> Result<Head, Refusal> {
+        let refuse = |text: String| {
+            log::warn!("node {}: {text}", head.node);
+            Err(Refusal { kind: RefusalKind::Policy, text, hint: None })
+        };
+        if head.version != LETTER_VERSION {
+            return refuse(format!(
+                "letters of version {}; this gqd speaks version {LETTER_VERSION}",
+                head.version
+            ));
+        }
+        if head.cluster != self.keeper.store.cluster_id() {
+            return refuse("it belongs to another cluster".into());
+        }
+        let node = self.cluster.node(&head.node);
+        let (epoch, taken, ordered) =
+            node.map_or((Epoch(0), Seq(0), Seq(0)), |n| (n.epoch, n.last_report, n.last_order));
+        if self.couriers.post.linked(&head.node).is_some_and(|linked| linked >= head.epoch) {
+            return refuse("a node of this name is linked already".into());
+        }
+        if head.epoch < epoch {
+            return refuse(format!(
+                "an older life of it (epoch {}, seen {epoch}): is it a copy of its disk?",
+                head.epoch
+            ));
+        }
+        let ack = if head.epoch == epoch { taken } else { Seq(0) };
+        if self.couriers.post.acknowledged(&head.node, head.ack) {
+            self.keeper.acknowledged.push((head.node.clone(), head.ack));
+        }
+        self.couriers.post.connect(&head.node, (link, head.epoch), out, ack, ordered);
+        self.silent.remove(&head.node);
+        log::info!("{}: linked (life {})", head.node, head.epoch);
+        let (lowest, highest) = self.couriers.post.span(&head.node, ordered);
+        Ok(Head {
+            version: LETTER_VERSION,
+            cluster: head.cluster,
+            node: head.node.clone(),
+            epoch: self.keeper.store.epoch(),
+            boot: None,
+            beat: 0,
+            lowest,
+            highest,
+            ack_epoch: head.epoch,
+            ack,
+        })
+    }
+
+    /// Runs a turn and lets nodes know what of theirs it took.
+    fn take_turn(&mut self, inputs: &[Input]) -> Result<(), String> {
+        self.one_turn(inputs)?;
+        self.note_taken(inputs);
+        Ok(())
+    }
+
+    fn one_turn(&mut self, inputs: &[Input]) -> Result<(), String> {
+        self.turn = self.turn.wrapping_add(1);
+        let context = Context { now: gq_daemon::now(), shard: self.turn.to_le_bytes()[0] };
+        let policy = Arc::clone(&self.policy);
+        let done =
+            Turn::run(&mut self.cluster, &policy, context, inputs, &mut self.keeper, &mut self.couriers);
+        if let Some(why) = self.couriers.broken.take() {
+            return Err(why);
+        }
+        match done {
+            Ok(()) => Ok(()),
+            Err(TurnError::NotKept(StoreError::Full(error))) => {
+                self.no_room(inputs, context, &error.to_string())
+            }
+            Err(TurnError::NotKept(error)) => Err(error.to_string()),
+            Err(TurnError::Broken(why)) => Err(why),
+        }
+    }
+
+    /// There is no room: new jobs are refused, and what running jobs report is recorded in the room of the ballast.
+    fn no_room(&mut self, inputs: &[Input], context: Context, why: &str) -> Result<(), String> {
+        if !self.degraded {
+            log::error!("DEGRADED: {why}: no new jobs are taken until there is room");
+            self.set_degraded(Some(why.to_owned()));
+        }
+        self.last_probe = Instant::now();
+        self.place.drop_ballast();
+        let reports: Vec<Input> =
+            inputs.iter().filter(|input| matches!(input, Input::Report { .. })).cloned().collect();
+        let policy = Arc::clone(&self.policy);
+        let retried =
+            Turn::run(&mut self.cluster, &policy, context, &reports, &mut self.keeper, &mut self.couriers);
+        let cluster = &self.cluster;
+        match retried {
+            Ok(()) => {}
+            Err(TurnError::NotKept(StoreError::Full(_))) => self.couriers.post.cut_all(),
+            Err(TurnError::NotKept(error)) => return Err(error.to_string()),
+            Err(TurnError::Broken(why)) => return Err(why),
+        }
+        // The board shows what is on disk, not what was hoped for.
+        self.couriers.wall.change(|board| {
+            let mut fresh = crate::board::Board::of(cluster, Arc::clone(&board.policy), board.cluster_id);
+            (fresh.outlook, fresh.degraded) = (Arc::clone(&board.outlook), board.degraded.clone());
+            *board = fresh;
+        });
+        Ok(())
+    }
+
+    /// Lets nodes know which of their reports are on disk.
+    fn note_taken(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            if let Input::Report { node, epoch, .. } = input
+                && let Some(state) = self.cluster.node(node).filter(|state| state.epoch == *epoch)
+            {
+                self.couriers.post.taken(node, state.last_report);
+            }
+        }
+    }
+}
+
+fn refused(kind: RefusalKind, text: String) -> Reply {
+    Reply::Refused(Refusal { kind, text, hint: None })
+}
+
+/// The time now, for threads that only need to compare.
+pub(crate) fn ago(now: Timestamp, span: gq_model::Seconds) -> Timestamp {
+    let micros = i64::try_from(span.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+    Timestamp(now.0.saturating_sub(micros))
+}

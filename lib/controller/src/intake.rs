@@ -1,0 +1,123 @@
+//! Takes a job file in the drop box for a submission, after every proof: owner, cluster, token, content.
+
+use gq_engine::{Actor, Submission};
+use gq_model::{ClusterId, Token, Uid};
+use gq_proto::{JobFile, JobFileError, Refusal, RefusalKind, sha256_hex};
+use gq_spool::{DropError, Spool};
+use nix::unistd::User;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long an account's name is believed.
+const NAME_LIFE: Duration = Duration::from_secs(60);
+/// Names that are remembered.
+const MAX_NAMES: usize = 10_000;
+
+/// Why a file is not taken.
+pub(crate) enum NotTaken {
+    /// It may become good: it is not there, or is being written.
+    NotYet(Refusal),
+    /// It never will.
+    Never(Refusal),
+}
+
+impl NotTaken {
+    pub(crate) fn refusal(self) -> Refusal {
+        match self {
+            Self::NotYet(refusal) | Self::Never(refusal) => refusal,
+        }
+    }
+}
+
+/// What the proofs need.
+pub(crate) struct Intake {
+    spool: Arc<Spool>,
+    cluster: ClusterId,
+    names: Mutex<HashMap<Uid, (String, Instant)>>,
+}
+
+impl Intake {
+    pub(crate) fn new(spool: Arc<Spool>, cluster: ClusterId) -> Self {
+        Self { spool, cluster, names: Mutex::default() }
+    }
+
+    /// Takes the file `drop_name`, which must hold `token`. With `by`, only a file of that user.
+    pub(crate) fn take(
+        &self,
+        drop_name: &str,
+        token: Token,
+        by: Option<Uid>,
+        is_admin: impl FnOnce(Uid) -> bool,
+    ) -> Result<Submission, NotTaken> {
+        let found = self.spool.read_drop(drop_name).map_err(not_read)?;
+        if by.is_some_and(|uid| uid != found.uid) {
+            let text = format!("the job file belongs to uid {}", found.uid);
+            return Err(NotTaken::Never(refusal(RefusalKind::NotPermitted, text)));
+        }
+        let file = JobFile::from_bytes(&found.bytes).map_err(|error| match error {
+            JobFileError::Torn => {
+                NotTaken::NotYet(refusal(RefusalKind::Policy, format!("the job file is {error}")))
+            }
+            error => NotTaken::Never(refusal(RefusalKind::Usage, format!("the job file: {error}"))),
+        })?;
+        let rule = match () {
+            () if file.cluster != self.cluster => Some("it was made for another cluster"),
+            () if file.uid != found.uid => Some("the uid in it is not its owner's"),
+            () if file.token != token => Some("the token in it is not that of its name"),
+            () => None,
+        };
+        if let Some(rule) = rule {
+            return Err(NotTaken::Never(refusal(
+                RefusalKind::NotPermitted,
+                format!("the job file proves nothing: {rule}"),
+            )));
+        }
+        Ok(Submission {
+            by: Actor { uid: found.uid, admin: is_admin(found.uid) },
+            user: self.name_of(found.uid),
+            token,
+            drop_name: drop_name.to_owned(),
+            sha256: sha256_hex(&found.bytes),
+            spec: Arc::new(file.spec),
+        })
+    }
+
+    /// An account's name, or the uid in digits. Asked of the system once a minute at most.
+    fn name_of(&self, uid: Uid) -> String {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((name, since)) = names.get(&uid)
+            && since.elapsed() < NAME_LIFE
+        {
+            return name.clone();
+        }
+        let found = User::from_uid(nix::unistd::Uid::from_raw(uid.0));
+        let name = found.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+        if names.len() >= MAX_NAMES {
+            names.clear();
+        }
+        names.insert(uid, (name.clone(), Instant::now()));
+        name
+    }
+}
+
+fn refusal(kind: RefusalKind, text: impl Into<String>) -> Refusal {
+    Refusal { kind, text: text.into(), hint: None }
+}
+
+fn not_read(error: DropError) -> NotTaken {
+    let text = format!("the job file: {error}");
+    match error {
+        DropError::Missing | DropError::Changing | DropError::Io(_) => {
+            NotTaken::NotYet(refusal(RefusalKind::Policy, text))
+        }
+        DropError::Shut(_) => NotTaken::NotYet(Refusal {
+            hint: Some("an admin must put the spool in order".into()),
+            ..refusal(RefusalKind::Policy, text)
+        }),
+        DropError::TooLarge { .. } => NotTaken::Never(refusal(RefusalKind::Usage, text)),
+        DropError::NotYours(_) => NotTaken::Never(refusal(RefusalKind::NotPermitted, text)),
+    }
+}

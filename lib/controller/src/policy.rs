@@ -1,0 +1,71 @@
+//! The conf as the engine's policy. Names of accounts become uids here.
+
+use gq_cluster::{DeclaredNode, Depth, Partition, PartitionState, Policy, Serves};
+use gq_conf::{Backfill, Config};
+use gq_model::Uid;
+use nix::unistd::User;
+use std::collections::BTreeSet;
+
+/// Makes the policy of a conf. Admins without an account are logged and passed over.
+pub(crate) fn policy_of(config: &Config, serves: Serves) -> Policy {
+    let mut partitions: Vec<Partition> = config.partitions.iter().map(partition_of).collect();
+    let default = &config.default_partition().name;
+    partitions.sort_by_key(|p| p.name != *default);
+    Policy {
+        cluster: config.cluster.name.clone(),
+        partitions,
+        declared: config.nodes.iter().map(|node| (node.name.clone(), declared(node))).collect(),
+        depth: match config.scheduler.backfill {
+            Backfill::Easy => Depth::First(1),
+            Backfill::Depth(n) => Depth::First(n),
+            Backfill::Conservative => Depth::All,
+        },
+        default_mem_per_cpu: config.scheduler.default_mem_per_cpu,
+        kill_wait: config.scheduler.kill_wait,
+        max_array_size: config.scheduler.max_array_size,
+        max_job_count: config.scheduler.max_job_count,
+        lost_after: config.cluster.lost_after,
+        serves,
+        admins: config.cluster.admins.iter().filter_map(|name| account(name)).collect::<BTreeSet<Uid>>(),
+        allow_test_run: config.cluster.allow_test_run,
+    }
+}
+
+fn partition_of(p: &gq_conf::Partition) -> Partition {
+    Partition {
+        name: p.name.clone(),
+        nodes: p.nodes.as_ref().map(|nodes| nodes.iter().cloned().collect()),
+        max_time: p.max_time,
+        default_time: p.default_time,
+        state: match p.state {
+            gq_conf::PartitionState::Up => PartitionState::Up,
+            gq_conf::PartitionState::Drain => PartitionState::Drain,
+            gq_conf::PartitionState::Down => PartitionState::Down,
+            gq_conf::PartitionState::Inactive => PartitionState::Inactive,
+        },
+        priority: p.priority,
+    }
+}
+
+fn declared(node: &gq_conf::Node) -> DeclaredNode {
+    DeclaredNode {
+        cpus: node.cpus,
+        memory: node.memory,
+        features: node.features.clone(),
+        cards: node.cards.clone(),
+    }
+}
+
+fn account(name: &str) -> Option<Uid> {
+    match User::from_name(name) {
+        Ok(Some(user)) => Some(Uid(user.uid.as_raw())),
+        Ok(None) => {
+            log::warn!("[cluster] admins: there is no account {name:?}");
+            None
+        }
+        Err(error) => {
+            log::warn!("[cluster] admins: {name:?}: {error}");
+            None
+        }
+    }
+}

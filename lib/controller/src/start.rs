@@ -1,0 +1,329 @@
+//! How `gqd` starts: conf, folders, account, lock, state, threads; and how it stops.
+
+use crate::{
+    board::{Board, Wall},
+    courier::Couriers,
+    door::{self, Door},
+    filer::Filer,
+    hub::{Hub, MAX_WORDS, Word},
+    intake::Intake,
+    keeper::StoreKeeper,
+    mail::{self, Mail},
+    policy::policy_of,
+    post::Post,
+    upkeep::{self, Upkeep},
+};
+use clap::{Arg, ArgAction, value_parser};
+use crossbeam_channel::{Sender, bounded};
+use gq_cluster::Serves;
+use gq_conf::Config;
+use gq_ipc::Listener;
+use gq_model::{ClusterId, JobId, Uid};
+use gq_spool::Spool;
+use gq_store::Place;
+use nix::unistd::{Gid, User, chown, geteuid, initgroups, setgid, setuid};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::OsString,
+    fs,
+    io::Read,
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, atomic::AtomicU64},
+    thread,
+    time::Instant,
+};
+
+/// The options of `gqd`.
+pub fn command() -> clap::Command {
+    clap::Command::new("gqd")
+        .about("The controller of gq: owns the queue")
+        .long_about(
+            "Runs in the foreground, logs to standard error, tells systemd when it is ready. SIGTERM stops it and leaves jobs \
+             running; SIGHUP makes it read the conf again. Started by root it becomes the conf's user; started by that user it \
+             serves everybody; started by anybody else it serves that user alone (personal mode).",
+        )
+        .version(env!("CARGO_PKG_VERSION"))
+        .arg(
+            Arg::new("conf")
+                .long("conf")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("The conf file [default: $GQ_CONF, else /etc/gq/gq.conf]"),
+        )
+        .arg(
+            Arg::new("init")
+                .long("init")
+                .action(ArgAction::SetTrue)
+                .help("Make a new, empty queue: the spool, state and run folders, given to the conf's user"),
+        )
+}
+
+/// Runs `gqd`; returns its exit code: 0 after a stop, 1 when it cannot go on, 2 for wrong options or a bad conf.
+pub fn main(argv: Vec<OsString>) -> u8 {
+    let matches = match command().try_get_matches_from(argv) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    gq_daemon::init_log("gqd");
+    let conf = gq_conf::find_conf(matches.get_one::<PathBuf>("conf").map(PathBuf::as_path));
+    let config = match gq_conf::read(&conf) {
+        Ok(config) => config,
+        Err(errors) => {
+            log::error!("the conf has mistakes");
+            // To people as it is, a line for each.
+            eprintln!("{errors}");
+            return 2;
+        }
+    };
+    match run(conf, &config, matches.get_flag("init")) {
+        Ok(()) => {
+            log::info!("stopped; jobs go on");
+            0
+        }
+        Err(why) => {
+            log::error!("{why}");
+            1
+        }
+    }
+}
+
+fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
+    gq_daemon::raise_nofile();
+    let serves = become_owner(config, init)?;
+    let own = Uid(geteuid().as_raw());
+    let place = open_place(config, init)?;
+    let mut store = place.store().map_err(|e| e.to_string())?;
+    let spool = open_spool(config, &store, init)?;
+    let cluster = store.load().map_err(|e| e.to_string())?;
+    let live: BTreeSet<JobId> = cluster.jobs().map(|job| job.id).collect();
+    upkeep::put_in_order(&spool, &mut store, &live, config.cluster.job_file_keep)
+        .map_err(|e| e.to_string())?;
+    let ballast = place.fill_ballast();
+
+    let policy = Arc::new(policy_of(config, serves));
+    let mut board = Board::of(&cluster, Arc::clone(&policy), store.cluster_id());
+    board.degraded = (!ballast).then(|| "there is no room for the reserve of 64 MiB in state_dir".to_owned());
+    let degraded = board.degraded.is_some();
+    let wall = Wall::new(board);
+    let (tell, words) = bounded(MAX_WORDS);
+    let letters = store.letters().map_err(|e| e.to_string())?;
+    let (epoch, cluster_id) = (store.epoch(), store.cluster_id());
+    log::info!("{}: {} live jobs, life {epoch}", config.cluster.state_dir.display(), cluster.job_count());
+
+    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id));
+    let filer = Filer::start(Arc::clone(&spool)).map_err(|e| format!("no thread: {e}"))?;
+    let hub = Hub {
+        cluster,
+        policy,
+        keeper: StoreKeeper { store, acknowledged: Vec::new() },
+        couriers: Couriers {
+            wall: wall.clone(),
+            filer,
+            post: Post::new(epoch, letters),
+            clients: HashMap::new(),
+            waiters: BTreeMap::new(),
+            broken: None,
+        },
+        conf,
+        words,
+        turn: 0,
+        silent: BTreeMap::new(),
+        degraded,
+        last_probe: Instant::now(),
+        place,
+    };
+    let listener = listen(config)?;
+    let door = Arc::new(Door {
+        wall: wall.clone(),
+        words: tell.clone(),
+        intake: Arc::clone(&intake),
+        database: hub.place.database(),
+        own,
+        next: AtomicU64::new(1),
+        readers: Mutex::default(),
+        guests: Mutex::default(),
+    });
+    // Links of files have even numbers, links of the socket take theirs from the door: both never meet because a node has one link.
+    let mail = Mail {
+        spool_dir: config.cluster.spool_dir.clone(),
+        cluster: cluster_id,
+        epoch,
+        writer: own,
+        wall: wall.clone(),
+        words: tell.clone(),
+        next_link: 1 << 63,
+    };
+    start("signals", {
+        let tell = tell.clone();
+        move || signals(&tell)
+    })?;
+    start("upkeep", {
+        let upkeep = Upkeep { spool, intake, wall, words: tell, own };
+        move || upkeep::run(&upkeep)
+    })?;
+    start("mail", move || mail::run(mail))?;
+    start("door", move || door::serve(&door, &listener))?;
+    gq_daemon::ready();
+    let end = hub.run();
+    gq_daemon::stopping();
+    end
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map(drop)
+        .map_err(|e| format!("no thread for {name}: {e}"))
+}
+
+fn signals(tell: &Sender<Word>) {
+    let signals = match gq_daemon::signals() {
+        Ok(signals) => signals,
+        Err(error) => return log::error!("signals are not taken: {error}"),
+    };
+    for signal in signals {
+        let word = match signal {
+            gq_daemon::Signal::Stop => Word::Stop,
+            gq_daemon::Signal::Reload => Word::Reload,
+        };
+        if tell.send(word).is_err() {
+            return;
+        }
+    }
+}
+
+/// Becomes the conf's user when started by root; with `init` its folders are made first.
+fn become_owner(config: &Config, init: bool) -> Result<Serves, String> {
+    let me = geteuid();
+    let named = User::from_name(&config.cluster.user)
+        .map_err(|e| format!("account {:?}: {e}", config.cluster.user))?;
+    if !me.is_root() {
+        let is_owner = named.is_some_and(|user| user.uid == me);
+        if init {
+            make_folders(config, None)?;
+        }
+        return Ok(if is_owner { Serves::Everyone } else { Serves::Only(Uid(me.as_raw())) });
+    }
+    let Some(user) = named else {
+        return Err(format!(
+            "there is no account {:?} for gqd to become\n  try: useradd --system {}, or [cluster] user = \"root\" for a queue of root's own",
+            config.cluster.user, config.cluster.user
+        ));
+    };
+    if user.uid.is_root() {
+        if init {
+            make_folders(config, None)?;
+        }
+        return Ok(Serves::Only(Uid(0)));
+    }
+    if init {
+        make_folders(config, Some((user.uid, user.gid)))?;
+        Spool::init(&config.cluster.spool_dir, Some((user.uid.as_raw(), user.gid.as_raw())))
+            .map_err(|e| e.to_string())?;
+    }
+    let name = std::ffi::CString::new(user.name.clone()).map_err(|e| e.to_string())?;
+    let dropped = initgroups(&name, user.gid).and_then(|()| setgid(user.gid)).and_then(|()| setuid(user.uid));
+    dropped.map_err(|e| format!("cannot become {}: {e}", user.name))?;
+    if setuid(nix::unistd::Uid::from_raw(0)).is_ok() {
+        return Err(format!("became {} and can still become root: refused", user.name));
+    }
+    Ok(Serves::Everyone)
+}
+
+/// Makes the state and run folders. A parent that others may write is refused unless it is root's and sticky.
+fn make_folders(config: &Config, owner: Option<(nix::unistd::Uid, Gid)>) -> Result<(), String> {
+    for (path, mode) in [
+        (&config.cluster.state_dir, 0o700),
+        (&config.cluster.run_dir, 0o755),
+        (&config.cluster.spool_dir, 0o755),
+    ] {
+        safe_parent(path)?;
+        if path.exists() {
+            continue;
+        }
+        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        if let Some((uid, gid)) = owner {
+            chown(path.as_path(), Some(uid), Some(gid)).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn safe_parent(path: &Path) -> Result<(), String> {
+    for parent in path.ancestors().skip(1).filter(|p| p.exists()) {
+        let meta = fs::metadata(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
+        let (mode, owner) = (meta.mode(), meta.uid());
+        let others_write = mode & 0o022 != 0;
+        let sticky_root = owner == 0 && mode & 0o1000 != 0;
+        if others_write && !sticky_root {
+            return Err(format!(
+                "{}: others may write it (mode {:o}), so what is below it is not safe\n  try: chmod go-w, or another place",
+                parent.display(),
+                mode & 0o7777
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn open_place(config: &Config, init: bool) -> Result<Place, String> {
+    let host = nix::unistd::gethostname().map(|h| h.to_string_lossy().into_owned()).unwrap_or_default();
+    let myself = format!("host {host} pid {} since {}", std::process::id(), gq_daemon::now().secs_up());
+    let dir = &config.cluster.state_dir;
+    let place = if init { Place::init(dir, random_id()?, &myself) } else { Place::open(dir, &myself) };
+    place.map_err(|e| e.to_string())
+}
+
+fn random_id() -> Result<ClusterId, String> {
+    let mut bytes = [0u8; 16];
+    let read = fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(|e| format!("/dev/urandom: {e}"))?;
+    Ok(ClusterId(bytes))
+}
+
+fn open_spool(config: &Config, store: &gq_store::Store, init: bool) -> Result<Arc<Spool>, String> {
+    let dir = &config.cluster.spool_dir;
+    if init && !dir.join("drop").exists() {
+        Spool::init(dir, None).map_err(|e| e.to_string())?;
+    }
+    let spool = Spool::open(dir).map_err(|e| e.to_string())?;
+    match spool.cluster_id().map_err(|e| e.to_string())? {
+        None => spool.write_cluster_id(store.cluster_id()).map_err(|e| e.to_string())?,
+        Some(id) if id == store.cluster_id() => {}
+        Some(_) => {
+            return Err(format!(
+                "{}: the spool belongs to another queue than {}\n  try: another spool_dir, or the state_dir that belongs to it",
+                dir.display(),
+                config.cluster.state_dir.display()
+            ));
+        }
+    }
+    Ok(Arc::new(spool))
+}
+
+/// Anybody may connect: who it is, the socket says.
+fn listen(config: &Config) -> Result<Listener, String> {
+    let dir = &config.cluster.run_dir;
+    if !dir.exists() {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
+        made.map_err(|e| {
+            format!("{}: {e}\n  try: gqd --init makes it, or a tmpfiles.d entry at boot", dir.display())
+        })?;
+    }
+    let mode = fs::metadata(dir).map_err(|e| format!("{}: {e}", dir.display()))?.mode();
+    if mode & 0o022 != 0 {
+        return Err(format!(
+            "{}: others may write it (mode {:o})\n  try: chmod 755",
+            dir.display(),
+            mode & 0o7777
+        ));
+    }
+    Listener::bind(&config.sock(), 0o666).map_err(|e| e.to_string())
+}
