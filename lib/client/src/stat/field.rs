@@ -132,12 +132,7 @@ impl Field {
             Self::Reason => out.write_str(job.reason.word()),
             Self::Where => write_where(job, out),
             Self::Used => write!(out, "{}", used(job, clock.now)),
-            Self::Left => match job.time_limit {
-                None => out.write_str(&format_limit(None)),
-                Some(limit) => {
-                    write!(out, "{}", Seconds(limit.0.saturating_sub(used(job, clock.now).0)))
-                }
-            },
+            Self::Left => out.write_str(&format_limit(left(job, clock.now))),
             Self::NodeCount => write!(out, "{}", job.nodes.len().max(1)),
             Self::Cpus => write!(out, "{}", job.cpus),
             Self::Gres if job.gpus.is_empty() && job.gpu_count == 0 => out.write_str(NOT_KNOWN),
@@ -153,10 +148,7 @@ impl Field {
             Self::Priority => write!(out, "{}", job.priority),
             Self::Fraction => write!(out, "{:.14}", job.priority as f64 / f64::from(u32::MAX)),
             Self::Run => write!(out, "{}", job.run),
-            Self::Exit => match (job.exit_code, job.signal) {
-                (None, None) => out.write_str(NOT_KNOWN),
-                (code, signal) => write!(out, "{}:{}", code.unwrap_or(0), signal.unwrap_or(0)),
-            },
+            Self::Exit => write_exit(job, out),
             Self::Name => out.write_str(&job.name),
             Self::Partition => out.write_str(&job.partition),
             Self::User => out.write_str(&job.user),
@@ -213,6 +205,18 @@ fn write_where(job: &JobView, out: &mut String) -> std::fmt::Result {
 pub(crate) fn used(job: &JobView, now: Timestamp) -> Seconds {
     let until = job.end_time.unwrap_or(now);
     Seconds(job.start_time.map_or(0, |start| until.micros_since(start) / 1_000_000))
+}
+
+/// How long it may still run; none means without end.
+fn left(job: &JobView, now: Timestamp) -> Option<Seconds> {
+    job.time_limit.map(|limit| Seconds(limit.0.saturating_sub(used(job, now).0)))
+}
+
+fn write_exit(job: &JobView, out: &mut String) -> std::fmt::Result {
+    match (job.exit_code, job.signal) {
+        (None, None) => out.write_str(NOT_KNOWN),
+        (code, signal) => write!(out, "{}:{}", code.unwrap_or(0), signal.unwrap_or(0)),
+    }
 }
 
 /// When the job ended, or has to end once it runs (or starts when it is expected to).
