@@ -151,7 +151,7 @@ mod tests {
             },
         };
         let reply = Reply::Done { count: 1, failures: vec![failure] };
-        let (code, ask) = crate::scripted::answered("cancel", &[reply], |place| {
+        let (code, ask) = crate::tests::answered("cancel", &[reply], |place| {
             let line = ["gqcancel", "-s", "usr1", "17_[0-4]", "18", "-v", "--conf", &place.conf()];
             main(line.iter().map(OsString::from).collect())
         });

@@ -183,7 +183,7 @@ mod tests {
 
     /// The code of `gqctl` with this answer, and what it asked.
     fn asked(name: &str, line: &str, reply: Reply) -> (u8, Ask) {
-        crate::scripted::answered(&format!("ctl-{name}"), &[reply], |place| {
+        crate::tests::answered(&format!("ctl-{name}"), &[reply], |place| {
             code(&format!("gqctl|--conf|{}|{line}", place.conf()))
         })
     }
@@ -234,7 +234,7 @@ mod tests {
             degraded: Some("the disk is full".into()),
         };
         assert_eq!(asked("ping", "ping", Reply::Pong(cluster)), (0, Ask::Ping));
-        let place = crate::scripted::Place::new("ctl-nobody");
+        let place = crate::tests::Place::new("ctl-nobody");
         assert_eq!(code(&format!("gqctl|ping|--conf|{}", place.conf())), 3);
         assert_eq!(code(&format!("gqctl|check-conf|{}", place.conf())), 0);
     }

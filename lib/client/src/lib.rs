@@ -7,9 +7,9 @@ mod escape;
 pub mod link;
 pub mod out;
 pub mod page;
-#[cfg(test)]
-mod scripted;
 pub mod select;
 pub mod stat;
 pub mod submit;
+#[cfg(test)]
+mod tests;
 pub mod trouble;

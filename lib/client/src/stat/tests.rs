@@ -1,7 +1,7 @@
 //! Tables of what is shown of fixed jobs and nodes, and `gqstat` against a socket that answers as `gqd` does.
 
 use super::*;
-use crate::scripted;
+use crate::tests as scripted;
 use gq_model::{Card, CardHealth, JobId, MiB, NodeName, Reason, Seconds, Slice, Timestamp, Uid};
 use gq_proto::{CardView, GpuView, NodeView, Refusal, RefusalKind, SliceView};
 use std::fs;
