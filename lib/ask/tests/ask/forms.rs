@@ -29,6 +29,9 @@ fn words_behind_the_script_are_its_own() {
     let argv = ["-", "--mem", "x"].map(OsString::from).to_vec();
     let job = Try { argv, ..Try::default() }.submit().unwrap();
     assert_eq!((job.args.len(), job.spec.name.as_str(), job.spec.command), (2, "gqsub", None));
+    let argv = vec!["/dev/stdin".into()];
+    let spec = Try { argv, ..Try::default() }.submit().unwrap().spec;
+    assert_eq!((spec.name.as_str(), spec.command), ("gqsub", None));
     let argv = ["--", "--odd.sh"].map(OsString::from).to_vec();
     assert_eq!(Try { argv, ..Try::default() }.submit().unwrap().spec.name, "--odd.sh");
 }
