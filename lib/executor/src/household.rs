@@ -238,7 +238,7 @@ impl Household {
             Event::Log => {}
             Event::Gone(number) => {
                 if let Some(key) = self.runs.gone(number) {
-                    self.decide(Input::SupervisorGone { key, at: now() }, todo);
+                    self.decide(Input::SupervisorGone { key }, todo);
                 }
             }
             Event::Swept(key, left) => self.decide(Input::Swept { key, left, at: now() }, todo),
@@ -504,7 +504,7 @@ impl Household {
             } else {
                 self.read_log(&mut todo)?;
                 self.runs.lost(key);
-                self.decide(Input::SupervisorGone { key, at: now() }, &mut todo);
+                self.decide(Input::SupervisorGone { key }, &mut todo);
             }
         }
         self.settle(todo)?;

@@ -16,7 +16,7 @@ use thiserror::Error;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Pause after a refusal: nothing will change in a moment.
-const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 /// How long `gqd` may take to answer a head, and to make room for a frame.
 const HELLO: Duration = Duration::from_secs(30);
 const WRITE: Duration = Duration::from_secs(5);

@@ -16,7 +16,7 @@ use gq_model::{
 };
 
 /// Most runs a node keeps at a time, the ends that are not acknowledged among them. More are refused.
-pub const MAX_RUNS: usize = 65_536;
+pub const MAX_RUNS: usize = 8192;
 /// Most runs remembered after their end was acknowledged.
 pub const MAX_TOMBSTONES: usize = 16_384;
 
@@ -35,7 +35,7 @@ pub(crate) enum Stage {
     /// Its supervisor is up.
     Up,
     /// Its supervisor is dead; its processes are being killed.
-    Lost,
+    Lost(After),
     /// It has ended, and the controller has not acknowledged it.
     Over {
         /// Its end.
@@ -43,6 +43,17 @@ pub(crate) enum Stage {
         /// The number under which the end was reported last, if it was in this life.
         seq: Option<Seq>,
     },
+}
+
+/// What becomes of a run whose supervisor is dead, when nothing of it is left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum After {
+    /// It has ended: its supervisor was up, so its script may have run.
+    End,
+    /// It is refused: its supervisor never was up.
+    Refuse,
+    /// It begins: an earlier life of this node may have been killed before it launched it.
+    Begin,
 }
 
 /// A run.
@@ -169,7 +180,7 @@ impl Node {
                     self.refuse(key, detail, &mut todo);
                 }
             }
-            Input::SupervisorGone { key, at } => self.supervisor_gone(key, at, &mut todo),
+            Input::SupervisorGone { key } => self.supervisor_gone(key, &mut todo),
             Input::Swept { key, left, at } => self.swept(key, left, at, &mut todo),
             Input::Cards(cards) => self.look_at_cards(cards),
         }
@@ -189,13 +200,19 @@ impl Node {
                 todo.push(Effect::Control(key, Control::Stop(why)));
             }
         } else if up || run.started.is_some() {
-            run.stage = Stage::Lost;
-            todo.push(Effect::Sweep { key, again: false });
+            self.lose(key, After::End, todo);
         } else if let Some(why) = run.stop {
             self.end(key, stopped(why), at, todo);
         } else {
-            // A supervisor says that it is up before it does anything else: nothing of this run was ever executed.
-            self.begin(key, at, todo);
+            // A supervisor says that it is up before it does anything else: no script of this run was executed.
+            self.lose(key, After::Begin, todo);
+        }
+    }
+
+    fn lose(&mut self, key: RunKey, after: After, todo: &mut Vec<Effect>) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.stage = Stage::Lost(after);
+            todo.push(Effect::Sweep { key, again: false });
         }
     }
 
@@ -336,7 +353,7 @@ impl Node {
             }
             Stage::Held => self.end(key, stopped(why), at, todo),
             // It is told when it is up.
-            Stage::Unsure { .. } | Stage::Launching | Stage::Lost => run.stop = Some(why),
+            Stage::Unsure { .. } | Stage::Launching | Stage::Lost(_) => run.stop = Some(why),
             Stage::Up => {
                 run.stop = Some(why);
                 todo.push(Effect::Control(key, Control::Stop(why)));
@@ -381,32 +398,31 @@ impl Node {
                     todo.push(Effect::Control(key, Control::Stop(why)));
                 }
             }
-            Stage::Held | Stage::Up | Stage::Lost | Stage::Over { .. } => {}
+            Stage::Held | Stage::Up | Stage::Lost(_) | Stage::Over { .. } => {}
         }
     }
 
-    fn supervisor_gone(&mut self, key: RunKey, at: Timestamp, todo: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get_mut(&key) else { return };
-        match run.stage {
-            Stage::Up => {
-                run.stage = Stage::Lost;
-                todo.push(Effect::Sweep { key, again: false });
-            }
-            Stage::Launching => match run.stop {
-                Some(why) => self.end(key, stopped(why), at, todo),
-                None => self.refuse(key, String::from("gqstep ended before it was up"), todo),
-            },
-            Stage::Unsure { .. } | Stage::Held | Stage::Lost | Stage::Over { .. } => {}
+    fn supervisor_gone(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+        match self.runs.get(&key).map(|run| &run.stage) {
+            Some(Stage::Up) => self.lose(key, After::End, todo),
+            Some(Stage::Launching) => self.lose(key, After::Refuse, todo),
+            Some(Stage::Unsure { .. } | Stage::Held | Stage::Lost(_) | Stage::Over { .. }) | None => {}
         }
     }
 
     fn swept(&mut self, key: RunKey, left: u32, at: Timestamp, todo: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get(&key).filter(|run| matches!(run.stage, Stage::Lost)) else { return };
+        let Some(run) = self.runs.get(&key) else { return };
+        let Stage::Lost(after) = run.stage else { return };
         if left > 0 {
             return todo.push(Effect::Sweep { key, again: true });
         }
         let lost = || Outcome::without_exit(End::Failed, Reason::SupervisorLost, "its supervisor was killed");
-        self.end(key, run.stop.map_or_else(lost, stopped), at, todo);
+        match (after, run.stop) {
+            (_, Some(why)) => self.end(key, stopped(why), at, todo),
+            (After::End, None) => self.end(key, lost(), at, todo),
+            (After::Refuse, None) => self.refuse(key, String::from("gqstep ended before it was up"), todo),
+            (After::Begin, None) => self.begin(key, at, todo),
+        }
     }
 
     fn acked(&mut self, epoch: Epoch, up_to: Seq, todo: &mut Vec<Effect>) {

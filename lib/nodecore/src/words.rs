@@ -192,8 +192,6 @@ pub enum Input {
     SupervisorGone {
         /// Of which run.
         key: RunKey,
-        /// Now.
-        at: Timestamp,
     },
     /// The processes of a run were looked for and killed.
     Swept {

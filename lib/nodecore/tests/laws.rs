@@ -345,7 +345,7 @@ impl World {
         if self.epoch == life
             && let Some(key) = self.deaths.pop()
         {
-            self.input(Input::SupervisorGone { key, at: NOW });
+            self.input(Input::SupervisorGone { key });
         }
     }
 
