@@ -119,7 +119,8 @@ impl Supervisor {
         let pidfd = Id::PIDFd(self.pidfd.as_fd());
         match waitid(pidfd, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG) {
             Ok(WaitStatus::StillAlive) => Ok(false),
-            Ok(_) => Ok(true),
+            // `nix` has no name for a real-time signal; a process that one of them ended is dead, too.
+            Ok(_) | Err(nix::Error::EINVAL) => Ok(true),
             Err(nix::Error::ECHILD) => {
                 // Not a child of ours: the pidfd tells.
                 let mut poll = libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };

@@ -4,7 +4,7 @@ use crate::user::Account;
 use gq_model::Uid;
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, openat},
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2},
     sys::stat::Mode,
     unistd::{Gid, Uid as NixUid, UnlinkatFlags, fchown, unlinkat},
 };
@@ -33,20 +33,23 @@ pub enum JobFileTrouble {
     Changed(&'static str),
 }
 
-/// Reads a job file, as its owner, once: what is returned is what has been checked.
+/// Reads a job file below the spool directory, as its owner, once: what is returned is what has been checked. No
+/// symbolic link below the spool is followed.
 ///
 /// # Errors
 /// [`JobFileTrouble`].
-pub fn read_job_file(path: &Path, owner: Uid, most: usize) -> Result<Vec<u8>, JobFileTrouble> {
+pub fn read_job_file(spool: &Path, name: &Path, owner: Uid, most: usize) -> Result<Vec<u8>, JobFileTrouble> {
     use JobFileTrouble::{Away, Changed};
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let mut file = match open_below(spool, name) {
         Ok(file) => file,
-        // It can be seen and not opened: its owner has taken his own right to read it, or put something else there.
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && path.symlink_metadata().is_ok() => {
+        // It can be seen and not opened: its owner has taken his own right to read it.
+        Err(e)
+            if e.kind() == io::ErrorKind::PermissionDenied && spool.join(name).symlink_metadata().is_ok() =>
+        {
             return Err(Changed("its owner may not read it"));
         }
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(Changed("it is a symbolic link")),
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(Changed("there is a symbolic link")),
+        Err(e) if e.raw_os_error() == Some(libc::EXDEV) => return Err(Changed("it is not in the spool")),
         Err(e) => return Err(Away(e)),
     };
     let meta = file.metadata().map_err(Away)?;
@@ -68,6 +71,18 @@ pub fn read_job_file(path: &Path, owner: Uid, most: usize) -> Result<Vec<u8>, Jo
         return Err(Changed("it is too large"));
     }
     Ok(bytes)
+}
+
+fn open_below(spool: &Path, name: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let folder = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(spool)?;
+    let below = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+    match openat2(&folder, name, OpenHow::new().flags(flags).resolve(below)) {
+        Ok(fd) => Ok(fd.into()),
+        // A kernel before 5.6.
+        Err(Errno::ENOSYS) => Ok(openat(&folder, name, flags, Mode::empty())?.into()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// The path of an open folder.

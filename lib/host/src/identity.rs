@@ -20,6 +20,8 @@ pub fn become_user(account: &Account) -> io::Result<()> {
         initgroups(&account.c_name()?, gid)?;
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
+        // The kernel has set it anew; until the exec no other process of the user may look into this one.
+        nix::sys::prctl::set_dumpable(false)?;
         let now = getresgid()?;
         if [now.real, now.effective, now.saved] != [gid; 3] {
             return Err(io::Error::other("the group did not change"));

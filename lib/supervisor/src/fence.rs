@@ -43,8 +43,8 @@ impl Fence {
 
     /// Asks all processes of the run to end, stopped ones too.
     pub fn terminate(&self) {
-        self.signal(libc_numbers::TERM);
-        self.signal(libc_numbers::CONT);
+        self.signal(number::TERM);
+        self.signal(number::CONT);
     }
 
     /// Begins to kill all processes of the run; rounds follow until none is left.
@@ -89,7 +89,7 @@ impl Fence {
 }
 
 /// Numbers of the signals used here; the same on every Linux.
-mod libc_numbers {
+mod number {
     pub const TERM: i32 = 15;
     pub const CONT: i32 = 18;
 }

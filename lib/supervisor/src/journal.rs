@@ -55,3 +55,26 @@ impl Journal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gq_model::{JobId, RunNumber, TaskIndex, Timestamp};
+
+    #[test]
+    fn a_full_disk_delays_records_and_loses_none() {
+        let key = RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(1) };
+        let full = std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let mut journal = Journal::new(key, Appender::from_fd(full.into()));
+        assert_eq!(journal.flush(), None);
+        for at in [1, 2] {
+            journal.push(Record::Exited { key, at: Timestamp(at) });
+            assert_eq!(journal.flush(), Some(RETRY));
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        journal.appender = Appender::from_fd(file.reopen().unwrap().into());
+        assert_eq!(journal.flush(), None);
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(text.matches("Exited").count(), 2);
+    }
+}

@@ -12,7 +12,7 @@ use std::{
     fs::File,
     io::{self, PipeWriter, Write},
     os::fd::BorrowedFd,
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -68,6 +68,9 @@ fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
     write_script(script, &job.script)?;
     let spec = &job.spec;
     gq_host::set_umask(spec.umask);
+    if !spec.work_dir.starts_with('/') {
+        return Err(Trouble::user(Reason::WorkDir, format!("{}: not an absolute path", spec.work_dir)));
+    }
     std::env::set_current_dir(&spec.work_dir).map_err(|e| at_path(Reason::WorkDir, &spec.work_dir, &e))?;
     open_stdio(assignment, account, spec)?;
     let env = environment(&Source {
@@ -93,12 +96,14 @@ fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
 /// Reads the job file once, as the user, and believes it only when it is what was accepted.
 fn read_job(launch: &Launch<'_>) -> Result<JobFile, Trouble> {
     let assignment = launch.assignment;
-    let path: PathBuf = launch.spool.join(&assignment.job_file);
+    let path = launch.spool.join(&assignment.job_file);
     let changed = |what: &str| Trouble::user(Reason::JobFileChanged, format!("{}: {what}", path.display()));
-    let bytes = gq_host::read_job_file(&path, assignment.uid, MAX_JOB_FILE).map_err(|e| match e {
-        JobFileTrouble::Changed(what) => changed(what),
-        JobFileTrouble::Away(e) => Trouble::site(format!("{}: {}", path.display(), gq_host::words(&e))),
-    })?;
+    let bytes =
+        gq_host::read_job_file(launch.spool, Path::new(&assignment.job_file), assignment.uid, MAX_JOB_FILE)
+            .map_err(|e| match e {
+            JobFileTrouble::Changed(what) => changed(what),
+            JobFileTrouble::Away(e) => Trouble::site(format!("{}: {}", path.display(), gq_host::words(&e))),
+        })?;
     if sha256_hex(&bytes) != assignment.sha256 {
         return Err(changed("its content is not what was accepted"));
     }

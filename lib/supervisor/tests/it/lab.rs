@@ -61,6 +61,9 @@ impl Lab {
     pub fn work(&self, name: &str) -> PathBuf {
         self.dir.path().join("work").join(name)
     }
+    pub fn spool(&self, name: &str) -> PathBuf {
+        self.dir.path().join("spool").join(name)
+    }
     pub fn read(&self, name: &str) -> String {
         String::from_utf8(fs::read(self.work(name)).unwrap()).unwrap()
     }

@@ -129,6 +129,16 @@ fn a_job_file_that_is_not_what_was_accepted_is_not_run() {
         let mut job = lab.job("touch ran");
         job.file.uid = Uid(uid.0 + 1);
         assert!(changed(&mut lab, &job).ends_with("it names another user than its owner"));
+        for name in ["../spool/jobs/00/1.job", "jobs/link/1.job"] {
+            let _ = symlink("00", lab.spool("jobs/link"));
+            let mut job = lab.job("touch ran");
+            fs::write(lab.spool("jobs/00/1.job"), job.file.to_bytes().unwrap()).unwrap();
+            job.assignment.job_file = name.into();
+            job.assignment.sha256 = gq_proto::sha256_hex(&job.file.to_bytes().unwrap());
+            let supervisor = lab.spawn(&job.assignment, uid == Uid(0));
+            assert_eq!(lab.ended(job.assignment.key).0.reason, Reason::JobFileChanged, "{name}");
+            wait_dead(&supervisor);
+        }
         if uid != Uid(0) {
             let mut job = lab.job("touch ran");
             job.mode = 0;
