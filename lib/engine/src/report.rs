@@ -152,14 +152,16 @@ fn joined(
             (None, _) => orders.write(&mut decision, name, Order::Stray(*key)),
         }
     }
-    // A run that the node had begun, or that was meant for an earlier boot, lives no more when it is not listed. The node may
-    // hold its end still (a result is kept through a reboot), so it is asked: it says the end again, or that it knows of none.
+    // A run that the node had begun, or that was meant for an earlier boot, or that is being stopped anyway, lives no more when
+    // it is not listed. The node may hold its end still (a result is kept through a reboot), so it is asked: it says the end
+    // again, or that it knows of none. One that only waits to be started is let alone: its order may be on the way.
     let listed: BTreeSet<RunKey> = runs.iter().map(|(key, _)| *key).collect();
     let held = cluster.node(name).into_iter().flat_map(|node| node.runs().iter());
     for (id, task) in held {
         let Some(run) = cluster.job(*id).and_then(|job| job.runs.get(task)) else { continue };
         let key = RunKey { job: *id, task: *task, run: run.number };
-        if !listed.contains(&key) && (run.boot != boot || run.started().is_some()) {
+        let is_known = run.boot != boot || run.started().is_some() || run.stopping.is_some();
+        if is_known && !listed.contains(&key) {
             orders.write(&mut decision, name, Order::Stray(key));
         }
     }
