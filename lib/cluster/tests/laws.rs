@@ -251,8 +251,6 @@ fn on_disk<T: serde::Serialize + serde::de::DeserializeOwned>(row: &T) -> T {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     #[test]
     fn the_state_is_had_again_from_its_rows_and_from_its_events(moves in prop::collection::vec(a_move(), 1..160)) {
         let history = History::of(&moves)?;

@@ -55,8 +55,6 @@ fn pass(lab: &mut Lab, promised: &mut Promises) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn backfill_never_delays_who_was_promised_a_start(arrivals in prop::collection::vec(an_arrival(), 1..60)) {
         let mut lab = two_nodes();

@@ -271,8 +271,6 @@ fn a_depth() -> impl Strategy<Value = Depth> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     #[test]
     fn a_plan_gives_nothing_twice_and_nothing_above_what_there_is(
         depth in a_depth(),

@@ -1,0 +1,177 @@
+//! A keeper in memory, whole or absent, and a courier with a drop box and a folder of accepted job files.
+
+use gq_cluster::{Cluster, Event, Job, Next, Node, Stopping};
+use gq_engine::{
+    Answer, ClientId, Courier, Effect, Filing, Keeper, Order, Over, Record, Refusal, RefusalKind, Step,
+};
+use gq_model::{End, JobId, NodeName, Outcome, RunKey, Seq, Token, Uid};
+use gq_sched::Outlook;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is on disk.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    pub last_job: JobId,
+    pub jobs: BTreeMap<JobId, String>,
+    pub nodes: BTreeMap<NodeName, String>,
+    pub outbox: BTreeMap<NodeName, BTreeMap<Seq, Order>>,
+    pub tokens: BTreeMap<Token, (JobId, Uid)>,
+    pub events: Vec<Event>,
+    /// Tasks that ended, by job.
+    pub ended: BTreeMap<JobId, u64>,
+    pub run_ends: BTreeMap<RunKey, (Outcome, Next)>,
+}
+
+/// Keeps rows; fails when told so.
+#[derive(Debug, Default)]
+pub struct Disk {
+    pub rows: Rows,
+    pub full: bool,
+}
+
+impl Disk {
+    pub fn read(&self) -> Cluster {
+        let jobs: Vec<Job> = self.rows.jobs.values().map(|row| serde_json::from_str(row).unwrap()).collect();
+        let nodes: Vec<Node> =
+            self.rows.nodes.values().map(|row| serde_json::from_str(row).unwrap()).collect();
+        Cluster::restore(self.rows.last_job, jobs, nodes).unwrap()
+    }
+
+    fn step(rows: &mut Rows, step: &Step) {
+        match &step.event {
+            Event::Submitted(new) => {
+                let twin = rows.tokens.insert(new.token, (new.id, new.uid));
+                assert_eq!(twin, None, "the token of job {} was a job before", new.id);
+            }
+            Event::TasksEnded { job, tasks, .. } => *rows.ended.entry(*job).or_default() += tasks.len(),
+            Event::RunEnded { key, outcome, next, .. } => {
+                let before = step.before.as_ref().unwrap_or_else(|| panic!("{key} ended without its job"));
+                check_end(before, *key, outcome, *next);
+                let twice = rows.run_ends.insert(*key, (outcome.clone(), *next));
+                assert_eq!(twice, None, "{key} ended twice");
+                if *next == Next::Over {
+                    *rows.ended.entry(key.job).or_default() += 1;
+                }
+            }
+            _ => {}
+        }
+        rows.events.push(step.event.clone());
+    }
+}
+
+/// A run ends as it was stopped, and nobody is cancelled whom nobody cancelled.
+fn check_end(before: &Job, key: RunKey, outcome: &Outcome, next: Next) {
+    let stopping = before.runs[&key.task].stopping;
+    match (stopping, outcome.end) {
+        (Some(Stopping::Cancel), _) => assert_eq!(next, Next::Over, "{key} was cancelled and goes on"),
+        (Some(Stopping::Requeue), End::Cancelled) => assert_ne!(next, Next::Over, "{key} was to run again"),
+        (None, end) => assert_ne!(end, End::Cancelled, "nobody cancelled {key}"),
+        _ => {}
+    }
+}
+
+impl Keeper for Disk {
+    type Error = &'static str;
+
+    fn keep(&mut self, record: &Record<'_>) -> Result<(), Self::Error> {
+        if self.full {
+            return Err("the disk is full");
+        }
+        let rows = &mut self.rows;
+        rows.last_job = record.cluster.last_job();
+        for step in record.steps {
+            Self::step(rows, step);
+            if let Some(id) = step.event.job() {
+                match record.cluster.job(id) {
+                    Some(job) => drop(rows.jobs.insert(id, serde_json::to_string(&**job).unwrap())),
+                    None => drop(rows.jobs.remove(&id)),
+                }
+            }
+            if let Some(name) = step.event.node() {
+                let node = record.cluster.node(name).unwrap();
+                rows.nodes.insert(name.clone(), serde_json::to_string(&**node).unwrap());
+            }
+        }
+        for effect in record.effects {
+            if let Effect::Order { node, seq, order } = effect {
+                let last = rows.outbox.entry(node.clone()).or_default();
+                assert!(
+                    last.last_key_value().is_none_or(|(last, _)| last.0 + 1 == seq.0),
+                    "a hole before {seq}"
+                );
+                last.insert(*seq, order.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self) -> Result<Cluster, Self::Error> {
+        Ok(self.read())
+    }
+}
+
+/// Moves job files, and remembers what it was told.
+#[derive(Debug, Default)]
+pub struct Post {
+    pub drop_box: BTreeSet<String>,
+    /// Accepted job files, with the name they had in the drop box.
+    pub jobs: BTreeMap<String, String>,
+    /// Which of the next filings fail.
+    pub refusing: Vec<bool>,
+    pub replies: BTreeMap<ClientId, Answer>,
+    pub published: bool,
+    pub orders: Vec<(NodeName, Seq, Order)>,
+    pub over: BTreeMap<JobId, Outcome>,
+    pub outlook: Option<Outlook>,
+}
+
+impl Courier for Post {
+    fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>> {
+        let mut fates = self.refusing.clone().into_iter().chain(std::iter::repeat(false));
+        let mut file = |filing: &Filing| {
+            if fates.next() == Some(true) {
+                return Some(Refusal::new(RefusalKind::Policy, "the spool is full"));
+            }
+            assert!(self.drop_box.remove(&filing.drop_name), "{} is not there", filing.drop_name);
+            let other = self.jobs.insert(filing.job_file.clone(), filing.drop_name.clone());
+            assert_eq!(other, None, "{} was there before", filing.job_file);
+            None
+        };
+        filings.iter().map(&mut file).collect()
+    }
+
+    fn give_back(&mut self, filings: &[Filing]) {
+        for filing in filings {
+            assert_eq!(self.jobs.remove(&filing.job_file).as_ref(), Some(&filing.drop_name));
+            self.drop_box.insert(filing.drop_name.clone());
+        }
+    }
+
+    fn publish(&mut self, _: &Cluster, _: &[Step], outlook: Option<Outlook>) {
+        self.published = true;
+        self.outlook = outlook.or(self.outlook.take());
+    }
+
+    fn act(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Reply(client, answer) => {
+                    let refused = matches!(answer, Answer::Refused(_));
+                    assert!(self.published || refused, "{answer:?} left before the view was out");
+                    let twice = self.replies.insert(client, answer);
+                    assert_eq!(twice, None, "{client:?} was answered twice");
+                }
+                Effect::Order { node, seq, order } => self.orders.push((node, seq, order)),
+                Effect::Discard { drop_name } => drop(self.drop_box.remove(&drop_name)),
+                Effect::File { .. } | Effect::Outlook(_) => {}
+            }
+        }
+    }
+
+    fn over(&mut self, jobs: Vec<Over>) {
+        for over in jobs {
+            let twice = self.over.insert(over.job, over.outcome);
+            assert_eq!(twice, None, "job {} was over twice", over.job);
+        }
+    }
+}

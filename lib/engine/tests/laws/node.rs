@@ -1,0 +1,168 @@
+//! A node of the world: follows orders, keeps the ends of its runs until they are acknowledged, reboots, forgets.
+
+use gq_engine::{NodeReport, Order};
+use gq_model::{
+    Assignment, BootId, End, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seq, Timestamp,
+};
+use std::collections::BTreeMap;
+
+/// A run that lives.
+#[derive(Clone, Debug)]
+pub struct Live {
+    pub assignment: Assignment,
+    pub started: Option<Timestamp>,
+    pub exited: bool,
+    /// The outcome that a stop asks for.
+    pub stop: Option<Outcome>,
+}
+
+#[derive(Debug)]
+pub struct FakeNode {
+    pub name: NodeName,
+    pub boot: u8,
+    pub epoch: Epoch,
+    /// Whether letters go through.
+    pub linked: bool,
+    pub taken: Seq,
+    pub live: BTreeMap<RunKey, Live>,
+    /// Ends, each with the number of the report that told it last.
+    pub ends: BTreeMap<RunKey, (NodeReport, Seq)>,
+    /// Reports of this life that were not acknowledged.
+    pub outbox: BTreeMap<Seq, NodeReport>,
+    next: u64,
+}
+
+pub fn cancelled(reason: Reason) -> Outcome {
+    Outcome::without_exit(End::Cancelled, reason, "")
+}
+
+impl FakeNode {
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.parse().unwrap(),
+            boot: 1,
+            epoch: Epoch(0),
+            linked: true,
+            taken: Seq(0),
+            live: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            outbox: BTreeMap::new(),
+            next: 1,
+        }
+    }
+
+    pub fn boot_id(&self) -> BootId {
+        BootId([self.boot; 16])
+    }
+
+    /// A new life: what it has, what lives, and every end that was not acknowledged.
+    pub fn join(&mut self) {
+        self.epoch.0 += 1;
+        self.next = 1;
+        self.outbox.clear();
+        let card =
+            |i: u32| serde_json::from_str(&format!(r#"{{"index":{i},"model":"A100","memory":81920}}"#));
+        let runs = self.live.iter().map(|(key, live)| (*key, live.started)).collect();
+        let cards = (0..2).map(|i| card(i).unwrap()).collect();
+        self.say(NodeReport::Joined { boot: self.boot_id(), cpus: 4, memory: MiB(4096), cards, runs });
+        let ends: Vec<NodeReport> = self.ends.values().map(|(end, _)| end.clone()).collect();
+        ends.into_iter().for_each(|end| self.say(end));
+    }
+
+    pub fn say(&mut self, report: NodeReport) {
+        let seq = Seq(self.next);
+        self.next += 1;
+        if let NodeReport::Ended { key, .. } | NodeReport::Refused { key, .. } = &report {
+            self.ends.insert(*key, (report.clone(), seq));
+        }
+        self.outbox.insert(seq, report);
+    }
+
+    pub fn acknowledged(&mut self, epoch: Epoch, up_to: Seq) {
+        if epoch == self.epoch {
+            self.outbox.retain(|seq, _| *seq > up_to);
+            self.ends.retain(|_, (_, seq)| *seq > up_to);
+        }
+    }
+
+    /// The machine is booted again: what lived is dead; `wiped` says that nothing of it is remembered.
+    pub fn reboot(&mut self, now: Timestamp, wiped: bool) {
+        self.boot += 1;
+        self.die(now, wiped);
+    }
+
+    /// All that lives is killed: by a boot, or because the node's folder is gone.
+    pub fn die(&mut self, now: Timestamp, wiped: bool) {
+        for (key, live) in std::mem::take(&mut self.live) {
+            let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "booted again");
+            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
+        }
+        if wiped {
+            self.ends.clear();
+        }
+    }
+
+    /// Takes an order. Returns the run that begins to live, if one does.
+    pub fn take(&mut self, seq: Seq, order: &Order, now: Timestamp, fault: Option<Fault>) -> Option<RunKey> {
+        assert_eq!(seq.0, self.taken.0 + 1, "{} waits for another order", self.name);
+        self.taken = seq;
+        match order {
+            Order::Start(assignment) => return self.start(assignment, now, fault),
+            Order::Cancel(key) => self.stop(*key, cancelled(Reason::Cancelled), now),
+            Order::Requeue(key) => self.stop(*key, cancelled(Reason::Requeued), now),
+            Order::Stray(key) => self.stop(*key, cancelled(Reason::Cancelled), now),
+            Order::Signal(..) => {}
+        }
+        None
+    }
+
+    fn start(&mut self, assignment: &Assignment, now: Timestamp, fault: Option<Fault>) -> Option<RunKey> {
+        let key = assignment.key;
+        assert_eq!(assignment.node, self.name);
+        if self.live.contains_key(&key) || self.ends.contains_key(&key) {
+            return None;
+        }
+        if assignment.boot != self.boot_id() {
+            let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "another boot");
+            self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
+            return None;
+        }
+        if let Some(fault) = fault {
+            let reason = if fault == Fault::User { Reason::WorkDir } else { Reason::LaunchFailure };
+            self.say(NodeReport::Refused { key, fault, reason, detail: "no".into() });
+            return None;
+        }
+        let live = Live { assignment: assignment.clone(), started: None, exited: false, stop: None };
+        self.live.insert(key, live);
+        Some(key)
+    }
+
+    fn stop(&mut self, key: RunKey, outcome: Outcome, now: Timestamp) {
+        if let Some(live) = self.live.get_mut(&key) {
+            live.stop = Some(outcome);
+        } else if let Some((end, _)) = self.ends.get(&key).cloned() {
+            self.say(end);
+        } else {
+            self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
+        }
+    }
+
+    /// The next thing happens to a run: its script starts, exits, all of it is gone.
+    pub fn go_on(&mut self, key: RunKey, code: u8, now: Timestamp) {
+        let Some(live) = self.live.get_mut(&key) else { return };
+        let stopped = live.stop.is_some();
+        if live.started.is_none() && !stopped {
+            live.started = Some(now);
+            self.say(NodeReport::Started(key, now));
+        } else if live.started.is_some() && !live.exited {
+            live.exited = true;
+            self.say(NodeReport::Exited(key, now));
+        } else {
+            let end = if code == 0 { End::Completed } else { End::Failed };
+            let own = Outcome { exit_code: Some(code), ..Outcome::without_exit(end, Reason::None, "") };
+            let Some(live) = self.live.remove(&key) else { return };
+            let outcome = live.stop.unwrap_or(own);
+            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
+        }
+    }
+}

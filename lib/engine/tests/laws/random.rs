@@ -1,0 +1,232 @@
+//! Random interleavings of everything users, nodes, disks and clocks do.
+
+use crate::world::{ANN, ROOT, World, assert_same, named, spec};
+use gq_engine::{Input, Selection, Verb};
+use gq_model::{Epoch, Fault, JobId, RunKey, Seconds, Seq, Uid};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Move {
+    Submit { token: u8, uid: u32, kind: u8 },
+    Command { uid: u32, verb: u8, job: u8, all: bool },
+    Drain { node: bool, on: bool },
+    Join { node: bool },
+    Reboot { node: bool, wiped: bool },
+    Wipe { node: bool },
+    Orders { node: bool, most: usize, fault: u8 },
+    AckOrders { node: bool },
+    GoOn { pick: u8, code: u8 },
+    Reports { node: bool, most: usize },
+    Late { pick: u8 },
+    LateAnew { pick: u8 },
+    Silent { node: bool },
+    Lost { node: bool },
+    Heard { node: bool },
+    Restart,
+    Wait { seconds: u64 },
+    Turn { full: bool, refusing: Vec<bool> },
+}
+
+fn a_move() -> impl Strategy<Value = Move> {
+    let b = any::<bool>;
+    let rarely = || prop::bool::weighted(0.15);
+    prop_oneof![
+        12 => (0..12u8, 0..3u32, 0..8u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
+        6 => (0..4u32, 0..6u8, any::<u8>(), rarely())
+            .prop_map(|(uid, verb, job, all)| Move::Command { uid, verb, job, all }),
+        1 => (b(), b()).prop_map(|(node, on)| Move::Drain { node, on }),
+        3 => b().prop_map(|node| Move::Join { node }),
+        1 => (b(), rarely()).prop_map(|(node, wiped)| Move::Reboot { node, wiped }),
+        12 => (b(), 1..5usize, 0..8u8).prop_map(|(node, most, fault)| Move::Orders { node, most, fault }),
+        4 => b().prop_map(|node| Move::AckOrders { node }),
+        12 => (any::<u8>(), 0..3u8).prop_map(|(pick, code)| Move::GoOn { pick, code }),
+        12 => (b(), 1..6usize).prop_map(|(node, most)| Move::Reports { node, most }),
+        2 => any::<u8>().prop_map(|pick| Move::Late { pick }),
+        2 => any::<u8>().prop_map(|pick| Move::LateAnew { pick }),
+        1 => b().prop_map(|node| Move::Silent { node }),
+        1 => b().prop_map(|node| Move::Lost { node }),
+        2 => b().prop_map(|node| Move::Heard { node }),
+        1 => Just(Move::Restart),
+        3 => (1..400u64).prop_map(|seconds| Move::Wait { seconds }),
+        20 => (prop::bool::weighted(0.1), prop::collection::vec(rarely(), 0..4))
+            .prop_map(|(full, refusing)| Move::Turn { full, refusing }),
+    ]
+}
+
+fn a_spec(kind: u8) -> gq_model::JobSpec {
+    spec(match kind {
+        0 => r#""cpus_per_task":4"#,
+        1 => r#""cards":{"count":1}"#,
+        2 => r#""cards":{"count":2},"cpus_per_task":2,"time_limit":60"#,
+        3 => r#""exclusive":true"#,
+        4 => r#""hold":true"#,
+        5 => r#""begin":1000100000000"#,
+        6 => r#""cpus_per_task":64"#,
+        _ => "",
+    })
+}
+
+fn play(world: &mut World, step: &Move) {
+    let at = |node: bool| usize::from(node);
+    match step {
+        Move::Submit { token, uid, kind } => drop(world.submit(*token, Uid(1001 + uid), a_spec(*kind))),
+        Move::Command { uid, verb, job, all } => {
+            let uid = if *uid == 0 { ROOT } else { Uid(1000 + uid) };
+            let verb = match verb {
+                0 | 1 => Verb::Cancel,
+                2 => Verb::Hold,
+                3 => Verb::Release,
+                4 => Verb::Requeue,
+                _ => Verb::Signal(10),
+            };
+            let job = JobId(1 + u64::from(*job) % (world.cluster.last_job().0 + 1));
+            let select =
+                if *all { Selection { users: vec![ANN], ..Selection::default() } } else { named(job) };
+            world.command(uid, verb, select);
+        }
+        Move::Drain { node, on } => drop(world.drain(at(*node), on.then_some("fan"))),
+        Move::Join { node } => world.nodes[at(*node)].join(),
+        Move::Reboot { node, wiped } => {
+            let now = world.now;
+            world.nodes[at(*node)].reboot(now, *wiped);
+            world.nodes[at(*node)].join();
+        }
+        Move::Wipe { node } => {
+            let now = world.now;
+            world.nodes[at(*node)].die(now, true);
+            world.nodes[at(*node)].join();
+        }
+        Move::Orders { node, most, fault } => {
+            let fault = match fault {
+                0 => Some(Fault::User),
+                1 => Some(Fault::Site),
+                _ => None,
+            };
+            world.deliver_orders(at(*node), *most, fault);
+        }
+        Move::AckOrders { node } => world.acknowledge_orders(at(*node)),
+        Move::GoOn { pick, code } => {
+            let live = world.live_keys();
+            if let Some((at, key)) = live.get(usize::from(*pick) % live.len().max(1)).copied() {
+                let now = world.now;
+                world.nodes[at].go_on(key, *code, now);
+            }
+        }
+        Move::Reports { node, most } => world.send_reports(at(*node), *most),
+        Move::Late { pick } => late(world, *pick),
+        Move::LateAnew { pick } => late_anew(world, *pick),
+        Move::Silent { node } => {
+            world.nodes[at(*node)].linked = false;
+            let node = world.nodes[at(*node)].name.clone();
+            world.inputs.push(Input::NodeSilent { node });
+        }
+        Move::Lost { node } => {
+            if !world.nodes[at(*node)].linked {
+                let node = world.nodes[at(*node)].name.clone();
+                world.inputs.push(Input::NodeLost { node });
+            }
+        }
+        Move::Heard { node } => {
+            let node = &mut world.nodes[at(*node)];
+            node.linked = true;
+            world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
+        }
+        Move::Restart => {
+            // A turn that was not kept is forgotten with its clients.
+            world.inputs.clear();
+            world.cluster = world.disk.read();
+            world.inputs.push(Input::Restarted);
+            for node in &world.nodes {
+                world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
+            }
+        }
+        Move::Wait { seconds } => world.now = world.now.after(Seconds(*seconds)),
+        Move::Turn { full, refusing } => drop(world.run(*full, refusing)),
+    }
+}
+
+/// A report that was sent before comes once more, alone: nothing changes.
+fn late(world: &mut World, pick: u8) {
+    quiet(world);
+    let taken = |(node, epoch, seq, _): &(gq_model::NodeName, Epoch, Seq, _)| {
+        world.cluster.node(node).is_some_and(|n| (n.epoch, n.last_report) >= (*epoch, *seq))
+    };
+    let sent: Vec<_> = world.sent.iter().filter(|letter| taken(letter)).cloned().collect();
+    if let Some(letter) = sent.get(usize::from(pick) % sent.len().max(1)) {
+        let before = (world.cluster.clone(), world.disk.rows.events.len());
+        world.deliver(letter.clone());
+        world.turn();
+        assert_same(&before.0, &world.cluster);
+        assert_eq!(before.1, world.disk.rows.events.len(), "{letter:?} changed something");
+    }
+}
+
+/// A node says of a run that ended long ago, under a new number, that it started and ended: no job is changed.
+fn late_anew(world: &mut World, pick: u8) {
+    quiet(world);
+    let old: Vec<RunKey> = world.disk.rows.run_ends.keys().copied().collect();
+    let Some(key) = old.get(usize::from(pick) % old.len().max(1)).copied() else { return };
+    let jobs: Vec<_> = world.cluster.jobs().cloned().collect();
+    let at = usize::from(pick.is_multiple_of(2));
+    let (name, now) = (world.nodes[at].name.clone(), world.now);
+    let Some(node) = world.cluster.node(&name) else { return };
+    let (epoch, last) = (node.epoch, node.last_report.0);
+    if epoch != world.nodes[at].epoch || !world.nodes[at].outbox.is_empty() {
+        return;
+    }
+    let outcome = gq_model::Outcome::without_exit(gq_model::End::Completed, gq_model::Reason::None, "");
+    world.nodes[at].say(gq_engine::NodeReport::Started(key, now));
+    world.nodes[at].say(gq_engine::NodeReport::Ended { key, outcome, started: None, ended: now });
+    assert_eq!(world.nodes[at].outbox.first_key_value().map(|(seq, _)| seq.0), Some(last + 1));
+    world.send_reports(at, usize::MAX);
+    world.turn();
+    assert!(world.cluster.jobs().eq(jobs.iter()), "a late report of {key} changed a job");
+}
+
+/// Turns until nothing is decided any more, so that what comes next is seen alone.
+fn quiet(world: &mut World) {
+    world.turn();
+    world.turn();
+}
+
+/// What holds everybody back is taken away.
+fn open_up(world: &mut World) {
+    for at in 0..world.nodes.len() {
+        world.drain(at, None);
+    }
+    let every = Selection { partitions: vec!["main".into()], ..Selection::default() };
+    world.command(ROOT, Verb::Release, every);
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_no_id_is_lost_and_no_task_lives_twice(moves in prop::collection::vec(a_move(), 1..140)) {
+        let mut world = World::joined();
+        moves.iter().for_each(|step| play(&mut world, step));
+        // Arrivals stop, nodes are well: every job comes to its end by itself.
+        open_up(&mut world);
+        world.settle();
+        prop_assert_eq!(world.post.over.len(), world.disk.rows.tokens.len());
+        for (id, (token, uid)) in &world.told {
+            prop_assert_eq!(world.disk.rows.tokens.get(token), Some(&(*id, *uid)));
+            prop_assert!(world.post.over.contains_key(id), "job {} was promised and is gone", id);
+        }
+        prop_assert!(world.cluster.nodes().all(|node| node.runs().is_empty() && node.cpus_used() == 0));
+    }
+
+    #[test]
+    fn whatever_a_node_forgets_a_cancel_frees_what_it_held(
+        moves in prop::collection::vec(
+            prop_oneof![9 => a_move(), 1 => any::<bool>().prop_map(|node| Move::Wipe { node })],
+            1..140,
+        ),
+    ) {
+        let mut world = World::joined();
+        moves.iter().for_each(|step| play(&mut world, step));
+        let every = Selection { partitions: vec!["main".into()], ..Selection::default() };
+        world.turn();
+        world.command(ROOT, Verb::Cancel, every);
+        world.settle();
+        prop_assert_eq!(world.post.over.len(), world.disk.rows.tokens.len());
+    }
+}

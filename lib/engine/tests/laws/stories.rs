@@ -1,0 +1,296 @@
+//! Stories of single turns.
+
+use crate::world::{ANN, ROOT, World, named, spec};
+use gq_cluster::Link;
+use gq_engine::{Answer, Input, RefusalKind, Verb};
+use gq_model::{End, Fault, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp, Uid};
+
+const BOB: Uid = Uid(1002);
+
+fn answer(world: &World, client: gq_engine::ClientId) -> Answer {
+    world.post.replies[&client].clone()
+}
+
+fn refused(answer: &Answer) -> Option<RefusalKind> {
+    match answer {
+        Answer::Refused(refusal) => Some(refusal.kind),
+        _ => None,
+    }
+}
+
+/// A job that runs on the first node.
+fn running(world: &mut World) -> RunKey {
+    world.submit(1, ANN, spec(""));
+    world.turn();
+    go_on(world);
+    let key = RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(1) };
+    assert!(world.cluster.job(key.job).unwrap().runs[&key.task].started().is_some());
+    key
+}
+
+/// Orders reach nodes, the next thing happens to every run, reports come back.
+fn go_on(world: &mut World) {
+    for at in 0..world.nodes.len() {
+        world.deliver_orders(at, usize::MAX, None);
+    }
+    for (at, key) in world.live_keys() {
+        let now = world.now;
+        world.nodes[at].go_on(key, 0, now);
+    }
+    report(world);
+}
+
+fn report(world: &mut World) {
+    for at in 0..world.nodes.len() {
+        world.send_reports(at, usize::MAX);
+    }
+    world.turn();
+}
+
+fn end_of(world: &World, job: u64) -> End {
+    world.post.over[&JobId(job)].end
+}
+
+#[test]
+fn one_token_is_one_job_within_a_turn_and_after_it() {
+    let mut world = World::joined();
+    let clients = [world.submit(1, ANN, spec("")), world.submit(1, ANN, spec(""))];
+    let thief = world.submit(1, BOB, spec(""));
+    world.turn();
+    assert!(clients.iter().all(|c| answer(&world, *c) == Answer::Submitted(JobId(1))));
+    assert_eq!(refused(&answer(&world, thief)), Some(RefusalKind::NotPermitted));
+    let (again, thief) = (world.submit(1, ANN, spec("")), world.submit(1, BOB, spec("")));
+    world.turn();
+    assert_eq!(answer(&world, again), Answer::Submitted(JobId(1)));
+    assert_eq!(refused(&answer(&world, thief)), Some(RefusalKind::NotPermitted));
+    assert!(world.post.drop_box.is_empty());
+}
+
+#[test]
+fn when_a_job_file_stays_behind_everyone_who_named_it_is_refused_and_may_name_it_again() {
+    let mut world = World::joined();
+    let twins = [world.submit(1, ANN, spec("")), world.submit(1, ANN, spec(""))];
+    let other = world.submit(2, ANN, spec(""));
+    world.run(false, &[true]);
+    assert!(twins.iter().all(|c| refused(&answer(&world, *c)) == Some(RefusalKind::Policy)));
+    let Answer::Submitted(id) = answer(&world, other) else { panic!("the other is not to blame") };
+    assert!(world.post.drop_box.contains(&format!(".s.1.{ANN}")) && world.cluster.job(id).is_some());
+    assert_eq!(world.cluster.job_count(), 1);
+    let again = world.submit(1, ANN, spec(""));
+    world.turn();
+    assert!(matches!(answer(&world, again), Answer::Submitted(_)));
+}
+
+#[test]
+fn a_turn_that_is_not_kept_never_was() {
+    let mut world = World::joined();
+    let client = world.submit(1, ANN, spec(""));
+    assert!(!world.run(true, &[]));
+    assert_eq!(refused(&answer(&world, client)), Some(RefusalKind::Policy));
+    assert_eq!((world.cluster.job_count(), world.post.drop_box.len()), (0, 1));
+    let client = world.submit(1, ANN, spec(""));
+    world.turn();
+    assert_eq!(answer(&world, client), Answer::Submitted(JobId(1)));
+}
+
+#[test]
+fn only_its_user_and_admins_cancel_a_job_and_then_it_is_cancelled() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    let bob = world.command(BOB, Verb::Cancel, named(key.job));
+    world.turn();
+    let Answer::Done { count: 0, failures } = answer(&world, bob) else { panic!("bob may not") };
+    assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
+    world.command(ANN, Verb::Cancel, named(key.job));
+    world.turn();
+    go_on(&mut world);
+    go_on(&mut world);
+    assert_eq!(end_of(&world, 1), End::Cancelled);
+}
+
+#[test]
+fn a_requeued_run_is_followed_by_the_next_one() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    world.command(ANN, Verb::Requeue, named(key.job));
+    world.turn();
+    go_on(&mut world);
+    go_on(&mut world);
+    let job = world.cluster.job(key.job).unwrap();
+    assert_eq!(job.runs[&key.task].number, RunNumber(2));
+    world.settle();
+    assert_eq!(end_of(&world, 1), End::Completed);
+}
+
+#[test]
+fn a_cancel_outranks_a_requeue() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    world.command(ANN, Verb::Requeue, named(key.job));
+    world.command(ANN, Verb::Cancel, named(key.job));
+    world.command(ANN, Verb::Requeue, named(key.job));
+    world.turn();
+    world.settle();
+    let over = &world.post.over[&key.job];
+    assert_eq!((over.end, over.reason), (End::Cancelled, Reason::Cancelled));
+}
+
+#[test]
+fn a_result_outlives_a_reboot_that_comes_before_its_report() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    let now = world.now;
+    world.nodes[0].go_on(key, 0, now);
+    world.nodes[0].go_on(key, 0, now);
+    world.nodes[0].reboot(now, false);
+    world.nodes[0].join();
+    world.send_reports(0, 1);
+    world.turn();
+    assert!(world.cluster.job(key.job).is_some(), "its end is on the way");
+    world.settle();
+    assert_eq!(end_of(&world, 1), End::Completed);
+}
+
+#[test]
+fn a_run_that_a_reboot_killed_is_node_fail_even_if_the_node_remembers_nothing() {
+    for wiped in [false, true] {
+        let mut world = World::joined();
+        running(&mut world);
+        let now = world.now;
+        world.nodes[0].reboot(now, wiped);
+        world.nodes[0].join();
+        report(&mut world);
+        world.settle();
+        assert_eq!(end_of(&world, 1), End::NodeFail);
+    }
+}
+
+#[test]
+fn a_node_that_is_heard_again_in_the_same_life_is_in_sight() {
+    let mut world = World::joined();
+    let (node, epoch) = (world.nodes[0].name.clone(), world.nodes[0].epoch);
+    let link = |world: &World| world.cluster.node(&node).unwrap().link;
+    world.inputs.push(Input::NodeSilent { node: node.clone() });
+    world.turn();
+    assert!(matches!(link(&world), Link::Suspect { .. }));
+    world.inputs.push(Input::NodeLost { node: node.clone() });
+    world.turn();
+    assert!(matches!(link(&world), Link::Lost { .. }));
+    let next = gq_model::Epoch(epoch.0 + 1);
+    world.inputs.push(Input::NodeHeard { node: node.clone(), epoch: next });
+    world.turn();
+    assert!(matches!(link(&world), Link::Lost { .. }), "a new life says first what it is");
+    world.inputs.push(Input::NodeHeard { node: node.clone(), epoch });
+    world.turn();
+    assert_eq!(link(&world), Link::Up);
+}
+
+#[test]
+fn a_lost_node_keeps_its_job_and_its_cards_reserved() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    let node = world.nodes[0].name.clone();
+    world.inputs.push(Input::NodeSilent { node: node.clone() });
+    world.inputs.push(Input::NodeLost { node: node.clone() });
+    world.turn();
+    assert!(world.cluster.job(key.job).is_some());
+    assert_eq!(world.cluster.node(&node).unwrap().cpus_used(), 1);
+    world.nodes[0].linked = false;
+    world.settle();
+    assert_eq!(end_of(&world, 1), End::Completed);
+}
+
+#[test]
+fn starts_that_fail_by_the_sites_fault_are_tried_again_and_drain_the_node_not_the_users_mistake() {
+    let mut world = World::joined();
+    let only = r#""nodelist":["ws0"]"#;
+    world.submit(1, ANN, spec(only));
+    world.submit(2, ANN, spec(only));
+    world.submit(3, ANN, spec(only));
+    world.turn();
+    world.deliver_orders(0, 1, Some(Fault::User));
+    report(&mut world);
+    assert_eq!((end_of(&world, 1), world.post.over[&JobId(1)].reason), (End::Failed, Reason::WorkDir));
+    let drained = |world: &World| world.cluster.node(&world.nodes[0].name).unwrap().drained.is_some();
+    assert!(!drained(&world));
+    world.deliver_orders(0, 1, Some(Fault::Site));
+    report(&mut world);
+    assert!(!drained(&world), "one job may have itself to blame");
+    world.deliver_orders(0, 1, Some(Fault::Site));
+    report(&mut world);
+    assert!(drained(&world));
+    assert!([2, 3].iter().all(|id| world.cluster.job(JobId(*id)).unwrap().not_before.is_some()));
+    world.drain(0, None);
+    world.settle();
+    assert!([2, 3].iter().all(|id| end_of(&world, *id) == End::Completed));
+}
+
+#[test]
+fn a_start_that_always_fails_is_given_up() {
+    let mut world = World::joined();
+    world.submit(1, ANN, spec(""));
+    for _ in 0..40 {
+        world.turn();
+        (0..2).for_each(|at| world.deliver_orders(at, usize::MAX, Some(Fault::Site)));
+        report(&mut world);
+        world.now = world.now.after(Seconds(400));
+    }
+    assert_eq!(end_of(&world, 1), End::LaunchFailed);
+    assert_eq!(world.disk.rows.run_ends.len(), 5);
+}
+
+#[test]
+fn a_job_whose_time_has_come_is_started_in_that_very_turn() {
+    let mut world = World::joined();
+    let begin = world.now.after(Seconds(30));
+    world.submit(1, ANN, spec(&format!(r#""begin":{}"#, begin.0)));
+    world.turn();
+    assert!(world.post.orders.is_empty());
+    assert_eq!(world.cluster.queue().next_ripe(), Some((begin, JobId(1))));
+    world.now = begin;
+    world.turn();
+    assert_eq!(world.post.orders.len(), 1);
+}
+
+#[test]
+fn a_cancel_that_comes_with_the_end_of_its_job_is_done() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    let now = world.now;
+    world.nodes[0].go_on(key, 0, now);
+    world.nodes[0].go_on(key, 0, now);
+    world.send_reports(0, usize::MAX);
+    let client = world.command(ANN, Verb::Cancel, named(key.job));
+    world.turn();
+    assert_eq!(answer(&world, client), Answer::Done { count: 1, failures: Vec::new() });
+    let unknown = world.command(ANN, Verb::Cancel, named(JobId(99)));
+    world.turn();
+    let Answer::Done { count: 0, failures } = answer(&world, unknown) else { panic!("there is none") };
+    assert_eq!(failures[0].refusal.kind, RefusalKind::NoSuchJob);
+}
+
+#[test]
+fn what_nobody_here_could_run_is_refused_and_its_file_goes() {
+    let mut world = World::joined();
+    let wide = world.submit(1, ANN, spec(r#""cpus_per_task":5"#));
+    let root = world.submit(2, ROOT, spec(""));
+    world.turn();
+    assert_eq!(refused(&answer(&world, wide)), Some(RefusalKind::Policy));
+    assert_eq!(refused(&answer(&world, root)), Some(RefusalKind::NotPermitted));
+    assert!(world.post.drop_box.is_empty() && world.cluster.last_job() == JobId(0));
+}
+
+#[test]
+fn a_user_does_not_release_what_an_admin_holds() {
+    let mut world = World::joined();
+    world.submit(1, ANN, spec(r#""hold":true"#));
+    world.command(ROOT, Verb::Hold, named(JobId(1)));
+    world.turn();
+    let ann = world.command(ANN, Verb::Release, named(JobId(1)));
+    world.turn();
+    assert!(matches!(answer(&world, ann), Answer::Done { count: 0, .. }));
+    world.command(ROOT, Verb::Release, named(JobId(1)));
+    world.turn();
+    assert_eq!(world.post.orders.len(), 1);
+    assert!(world.now > Timestamp(0));
+}
