@@ -213,7 +213,7 @@ impl Household {
     }
 
     fn read_log(&mut self, todo: &mut Vec<Effect>) -> Result<(), Stop> {
-        self.watcher.reading();
+        self.watcher.reading()?;
         for record in self.log.tail()? {
             self.runs.note(&record);
             if let gq_nodelog::Record::Up { key, .. } = &record
@@ -435,7 +435,7 @@ impl Household {
                     // Nothing was ever known of it, so nothing of it can be found.
                     return self.decide(Input::Swept { key, left: 0, at: now() }, todo);
                 };
-                log::warn!("the supervisor of run {key} is dead; what is left of the run is killed");
+                log::info!("nobody supervises run {key}: what is left of it, if anything, is killed");
                 if self.broom.try_send(Task::Sweep(key, remains)).is_err() {
                     self.loose.later.push(Effect::Sweep { key, again });
                 }

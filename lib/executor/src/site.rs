@@ -18,12 +18,16 @@ use nix::unistd;
 use std::{
     io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use thiserror::Error;
 
 /// How often a spool without a cluster's id is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long, and how often, it is tried to lock the log.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why `gqnode` does not start, or ends.
 #[derive(Debug, Error)]
@@ -118,7 +122,7 @@ impl Site {
     /// # Errors
     /// [`StartError::Log`].
     pub fn begin(&self) -> Result<(Log, Node, Runs, Epoch), StartError> {
-        let (mut log, records) = Log::open(&self.folder.join("log"))?;
+        let (mut log, records) = self.open_log()?;
         let lived = records.iter().filter_map(|record| match record {
             Record::Life { epoch, .. } => Some(epoch.0),
             _ => None,
@@ -135,6 +139,18 @@ impl Site {
         log.append(&life(epoch, self.boot, &node))?;
         log.sync()?;
         Ok((log, node, runs, epoch))
+    }
+
+    /// Opens the log. A `gqnode` that was killed while it launched a supervisor holds the lock until that supervisor has
+    /// come to its own program, a moment later.
+    fn open_log(&self) -> Result<(Log, Vec<Record>), LogError> {
+        let until = Instant::now() + LOCK_WAIT;
+        loop {
+            match Log::open(&self.folder.join("log")) {
+                Err(LogError::InUse(_)) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+                opened => return opened,
+            }
+        }
     }
 
     /// What the machine has; what the conf declares wins.

@@ -4,7 +4,7 @@
 use crate::event::Event;
 use crossbeam_channel::Sender;
 use gq_host::Supervisor;
-use gq_nodelog::Watch;
+use gq_nodelog::{LogError, Watch};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::{
     io,
@@ -23,7 +23,8 @@ const LOG: u64 = 0;
 #[derive(Debug)]
 pub struct Watcher {
     epoll: Arc<Epoll>,
-    /// Whether the deciding thread was told that the log grew and has not begun to read.
+    log: Watch,
+    /// Whether it was seen that the log grew, and the deciding thread has not begun to read.
     told: Arc<AtomicBool>,
     next: u64,
 }
@@ -35,11 +36,11 @@ impl Watcher {
     /// When there are no descriptors or threads left.
     pub fn start(log: Watch, events: Sender<Event>) -> io::Result<Self> {
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
-        epoll.add(&log, EpollEvent::new(EpollFlags::EPOLLIN, LOG))?;
+        epoll.add(&log, once(LOG))?;
         let told = Arc::new(AtomicBool::new(false));
-        let thread = Waiter { epoll: Arc::clone(&epoll), told: Arc::clone(&told), log, events };
+        let thread = Waiter { epoll: Arc::clone(&epoll), told: Arc::clone(&told), events };
         std::thread::Builder::new().name("watch".to_owned()).spawn(move || thread.wait_for_ever())?;
-        Ok(Self { epoll, told, next: LOG + 1 })
+        Ok(Self { epoll, log, told, next: LOG + 1 })
     }
 
     /// Watches a supervisor; its death is told as [`Event::Gone`] with the number returned. It is no longer watched
@@ -49,22 +50,34 @@ impl Watcher {
     /// When the kernel has no room left.
     pub fn watch(&mut self, supervisor: &Supervisor) -> io::Result<u64> {
         let number = self.next;
-        let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
-        self.epoll.add(supervisor.pidfd(), EpollEvent::new(once, number))?;
+        self.epoll.add(supervisor.pidfd(), once(number))?;
         self.next += 1;
         Ok(number)
     }
 
-    /// To be called before the log is read: what is appended from here on is told again.
-    pub fn reading(&self) {
-        self.told.store(false, Ordering::SeqCst);
+    /// To be called before the log is read: what is appended from here on is told again. While it is not called, the
+    /// log may grow as it likes and wakes nobody.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn reading(&self) -> Result<(), LogError> {
+        if self.told.swap(false, Ordering::SeqCst) {
+            self.log.wait()?;
+            self.epoll
+                .modify(&self.log, &mut once(LOG))
+                .map_err(|e| LogError::Watch("the log".into(), e.into()))?;
+        }
+        Ok(())
     }
+}
+
+fn once(number: u64) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT, number)
 }
 
 struct Waiter {
     epoll: Arc<Epoll>,
     told: Arc<AtomicBool>,
-    log: Watch,
     events: Sender<Event>,
 }
 
@@ -90,10 +103,7 @@ impl Waiter {
         if number != LOG {
             return self.events.send(Event::Gone(number)).is_ok();
         }
-        if let Err(e) = self.log.wait() {
-            log::error!("{e}");
-            return false;
-        }
-        self.told.swap(true, Ordering::SeqCst) || self.events.send(Event::Log).is_ok()
+        self.told.store(true, Ordering::SeqCst);
+        self.events.send(Event::Log).is_ok()
     }
 }

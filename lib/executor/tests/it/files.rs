@@ -118,7 +118,9 @@ fn letters_go_as_files_and_a_killed_node_goes_on() {
     let old = gqd.head.ack_epoch;
     lab.end(Signal::SIGKILL);
     lab.start(&["--files"]);
-    until("the next life has joined", || gqd.read().is_some_and(|head| head.epoch > old && head.highest >= Seq(1)));
+    until("the next life has joined", || {
+        gqd.read().is_some_and(|head| head.epoch > old && head.highest >= Seq(1))
+    });
     lab.release("gate");
     assert_eq!(gqd.ended(second), End::Failed);
     let third = lab.job("true");

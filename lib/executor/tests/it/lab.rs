@@ -6,16 +6,18 @@ use gq_model::{
     Seq, TaskIndex, Token, Uid,
 };
 use gq_proto::{
-    Ask, Asked, Head, JobFile, LETTER_VERSION, Letters, LiveRun, Order, OrderBody, Reply, ReportBody, sha256_hex,
+    Ask, Asked, Head, JobFile, LETTER_VERSION, Letters, LiveRun, Order, OrderBody, Reply, ReportBody,
+    sha256_hex,
 };
 use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -119,6 +121,9 @@ impl Lab {
 
     /// Takes the node's connection: heads are exchanged, and orders that were not acknowledged are sent.
     pub fn link(&mut self) {
+        let mut waiting = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        let count = poll(&mut waiting, PollTimeout::try_from(PATIENCE).unwrap()).unwrap();
+        assert_eq!(count, 1, "the node did not come:\n{}", self.said());
         let conn = self.listener.accept().unwrap();
         conn.set_timeouts(Some(PATIENCE), Some(PATIENCE)).unwrap();
         let asked: Asked = serde_json::from_slice(&conn.recv(1 << 20).unwrap().unwrap()).unwrap();

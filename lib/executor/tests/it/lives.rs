@@ -13,14 +13,14 @@ use std::process::Stdio;
 /// The pid of a run's supervisor, as the log has it.
 fn supervisor(lab: &Lab, key: RunKey) -> Pid {
     let text = std::fs::read_to_string(lab.node_folder().join("log/0000000000000001.log")).unwrap();
-    let pid = text.lines().filter_map(|line| {
+    let mut pids = text.lines().filter_map(|line| {
         let record = &serde_json::from_str::<serde_json::Value>(line.get(9..)?).ok()?["record"];
         match serde_json::from_value(record.clone()).ok()? {
             Record::Up { key: k, pid, .. } if k == key => Some(pid),
             _ => None,
         }
     });
-    Pid::from_raw(pid.last().unwrap().cast_signed())
+    Pid::from_raw(pids.next_back().unwrap().cast_signed())
 }
 
 #[test]

@@ -19,7 +19,10 @@ fn a_run_starts_ends_is_reported_and_forgotten() {
     let key = lab.run("echo hello; exit 7");
     lab.started(key);
     let outcome = lab.ended(key);
-    assert_eq!((outcome.end, outcome.reason, outcome.exit_code), (End::Failed, Reason::NonZeroExitCode, Some(7)));
+    assert_eq!(
+        (outcome.end, outcome.reason, outcome.exit_code),
+        (End::Failed, Reason::NonZeroExitCode, Some(7))
+    );
     assert_eq!(std::fs::read_to_string(lab.work("out-1")).unwrap(), "hello\n");
     lab.acknowledge();
     let runs = lab.node_folder().join("runs");
@@ -33,8 +36,12 @@ fn a_run_starts_ends_is_reported_and_forgotten() {
     let next = lab.run("true");
     lab.ended(next);
     let life = lab.head.as_ref().unwrap().epoch;
-    assert!(!lab.reports.iter().any(|((epoch, _), r)| *epoch == life
-        && matches!(r, ReportBody::Ended { key: k, .. } if *k == key)));
+    assert!(
+        !lab.reports
+            .iter()
+            .any(|((epoch, _), r)| *epoch == life
+                && matches!(r, ReportBody::Ended { key: k, .. } if *k == key))
+    );
 }
 
 #[test]
