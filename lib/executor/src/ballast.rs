@@ -1,14 +1,21 @@
 //! The ballast: a file of 64 MiB in the node's folder that is thrown away when the disk is full, so that results can
 //! still be written. It decides nothing else about a full disk.
 
-use nix::fcntl::{FallocateFlags, fallocate};
+use nix::{
+    fcntl::{FallocateFlags, fallocate},
+    sys::statvfs::statvfs,
+};
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-const SIZE: i64 = 64 << 20;
+const SIZE: u64 = 64 << 20;
+/// With less room than this, supervisors may not be able to write how their runs ended.
+const LEAST: u64 = 4 << 20;
+/// Room that must be there before the ballast is made (again).
+const PLENTY: u64 = 3 * SIZE;
 
 /// The ballast of one folder.
 #[derive(Debug)]
@@ -18,29 +25,43 @@ pub struct Ballast {
 }
 
 impl Ballast {
-    /// Knows of the ballast in `folder`; [`Ballast::make`] makes it.
-    pub fn of(folder: &std::path::Path) -> Self {
-        Self { path: folder.join("ballast"), there: false }
+    /// Knows of the ballast in `folder`, which may be there from an earlier life.
+    pub fn of(folder: &Path) -> Self {
+        let path = folder.join("ballast");
+        Self { there: path.exists(), path }
     }
 
-    /// Makes it, if it is not there and there is room.
-    pub fn make(&mut self) {
-        if self.there {
-            return;
-        }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
-        let made = file.and_then(|f| Ok(fallocate(&f, FallocateFlags::empty(), 0, SIZE)?));
-        match made {
-            Ok(()) => self.there = true,
-            Err(e) => {
-                log::debug!("{}: no room for it: {e}", self.path.display());
-                let _ = fs::remove_file(&self.path);
+    /// Looks how much room there is: throws the ballast away when there is hardly any, and makes it when there is plenty.
+    pub fn look(&mut self) {
+        match self.room() {
+            Some(room) if room < LEAST && self.there => {
+                log::warn!("the disk of {} is full: the ballast is dropped", self.path.display());
+                self.drop();
             }
+            Some(room) if room >= PLENTY && !self.there => self.make(),
+            Some(_) | None => {}
         }
     }
 
     /// Throws it away; says whether that made room.
     pub fn drop(&mut self) -> bool {
         std::mem::take(&mut self.there) && fs::remove_file(&self.path).is_ok()
+    }
+
+    fn room(&self) -> Option<u64> {
+        let seen = statvfs(self.path.parent()?).ok()?;
+        Some(seen.blocks_available().saturating_mul(seen.fragment_size()))
+    }
+
+    fn make(&mut self) {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
+        let size = SIZE.cast_signed();
+        match file.and_then(|f| Ok(fallocate(&f, FallocateFlags::empty(), 0, size)?)) {
+            Ok(()) => self.there = true,
+            Err(e) => {
+                log::debug!("{}: cannot be made: {e}", self.path.display());
+                let _ = fs::remove_file(&self.path);
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 use crate::event::Event;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use gq_gpu::Found;
-use gq_model::Card;
+use gq_model::{Card, CardHealth};
 use std::{io, path::PathBuf, time::Duration};
 
 /// How often the cards are looked at.
@@ -45,8 +45,9 @@ fn look(mut declared: Declared, news: &Receiver<Declared>, events: &Sender<Event
                 Vec::new()
             }
         };
-        // Without a driver the next look tries again: it may be loaded meanwhile.
-        driver = matches!(found, Found::Cards(_)).then_some(found);
+        // A driver that is missing, or that has lost all its cards, may be loaded or replaced until the next look.
+        let is_lost = cards.iter().all(|card| card.health != CardHealth::Good);
+        driver = Some(found).filter(|found| matches!(found, Found::Cards(_)) && !is_lost);
         if events.send(Event::Cards(gq_gpu::merge(cards, &declared.cards))).is_err() {
             return;
         }

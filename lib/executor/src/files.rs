@@ -24,8 +24,9 @@ const MAX_ORDERS: usize = 256;
 const LOOK: Duration = Duration::from_secs(1);
 /// How often `HEAD` is written when nothing else changes it.
 const BEAT: Duration = Duration::from_secs(10);
-/// Pause before the folders are opened anew after a failure.
-const PAUSE: Duration = Duration::from_secs(1);
+/// First and longest pause before the folders are opened anew after a failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// An order that is announced and not seen for so long is complained of. It is never skipped.
 const MISSING: Duration = Duration::from_secs(60);
 
@@ -88,8 +89,13 @@ struct Session {
 impl Mailbox {
     fn serve_for_ever(mut self) {
         let mut complaints = Complaints::default();
+        let mut pause = FIRST_PAUSE;
         loop {
+            let begun = Instant::now();
             let end = self.serve(&mut complaints);
+            if begun.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
             let told = match end {
                 Err(FilesError::Link(LinkError::Stopping)) | Ok(()) => return,
                 Err(e) => {
@@ -100,7 +106,8 @@ impl Mailbox {
             if told.is_err() {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

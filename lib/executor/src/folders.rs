@@ -1,7 +1,7 @@
 //! The node's folders, and whether they are safe to use: on the way to them, nobody but root and this user may put
 //! something else in their place. Removes nothing.
 
-use nix::unistd::Uid;
+use nix::unistd::{self, Uid};
 use std::{
     fs::DirBuilder,
     io,
@@ -64,11 +64,24 @@ pub fn make_safe(path: &Path) -> Result<PathBuf, FolderError> {
         }
         // A sticky folder of root's, such as /tmp, lets nobody rename what is another's.
         let sticky = above > 0 && uid == 0 && mode & 0o1000 != 0;
-        if mode & 0o022 != 0 && !sticky {
+        let others = if has_private_group(seen.gid()) { 0o002 } else { 0o022 };
+        if mode & others != 0 && !sticky {
             return Err(FolderError::Writable { path: folder.to_path_buf(), mode });
         }
     }
     Ok(real)
+}
+
+/// Whether the group is this user's alone, as far as its name tells: many systems give every user a group of the same
+/// name, and folders that this group may write. Never for root, whose node serves others.
+fn has_private_group(gid: u32) -> bool {
+    let me = Uid::effective();
+    let is_mine = !me.is_root() && gid == unistd::Gid::effective().as_raw();
+    is_mine
+        && match (unistd::User::from_uid(me), unistd::Group::from_gid(gid.into())) {
+            (Ok(Some(user)), Ok(Some(group))) => user.name == group.name && group.mem.is_empty(),
+            _ => false,
+        }
 }
 
 #[cfg(test)]

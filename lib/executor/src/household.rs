@@ -113,7 +113,7 @@ impl Household {
         let mut todo = Vec::new();
         self.read_log(&mut todo)?;
         for key in self.node.unsure().collect::<Vec<_>>() {
-            let alive = self.is_alive(key)?;
+            let alive = self.is_alive(key);
             if alive {
                 self.runs.find(key, &mut self.watcher);
             }
@@ -121,7 +121,7 @@ impl Household {
         }
         self.decide(Input::Join(self.site.machine(cards)), &mut todo);
         self.remove_strangers();
-        self.ballast.make();
+        self.ballast.look();
         self.settle(todo)
     }
 
@@ -140,11 +140,15 @@ impl Household {
     }
 
     /// Whether a living supervisor holds the lock of a run's folder.
-    fn is_alive(&self, key: RunKey) -> Result<bool, StartError> {
+    fn is_alive(&self, key: RunKey) -> bool {
         match lock_folder(&self.folder_of(key)) {
-            Ok(lock) => Ok(lock.is_none()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(StartError::System("the folder of a run cannot be locked", e)),
+            Ok(lock) => lock.is_none(),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => false,
+            Err(e) => {
+                // Not to see it is not to see it dead. It is looked at again.
+                log::error!("the folder of run {key} cannot be looked at: {e}");
+                true
+            }
         }
     }
 
@@ -499,7 +503,7 @@ impl Household {
         let mut todo = std::mem::take(&mut self.loose.later);
         self.read_log(&mut todo)?;
         for key in self.runs.unseen() {
-            if self.is_alive(key)? {
+            if self.is_alive(key) {
                 self.runs.find(key, &mut self.watcher);
             } else {
                 self.read_log(&mut todo)?;
@@ -518,7 +522,7 @@ impl Household {
             Err(e @ gq_nodelog::LogError::Sync(_)) => return Err(e.into()),
             Err(e) => log::warn!("the log stays as long as it is: {e}"),
         }
-        self.ballast.make();
+        self.ballast.look();
         Ok(())
     }
 

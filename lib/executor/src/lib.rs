@@ -98,14 +98,14 @@ fn serve(options: &ArgMatches) -> Result<(), StartError> {
 /// One life of the node.
 fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let system = |what| move |e| StartError::System(what, e);
-    let (log, node, runs, epoch) = site.begin()?;
+    let mut ballast = ballast::Ballast::of(&site.folder);
+    let (log, node, runs, epoch) = site.begin(&mut ballast)?;
     log::info!("node {} of cluster {}: life {epoch}", site.parties.node, site.config.cluster.name);
     let (tell, events) = bounded(event::MAX_EVENTS);
     let watcher = watcher::Watcher::start(log.watch()?, tell.clone())
         .map_err(system("supervisors cannot be watched"))?;
     let broom = broom::start(tell.clone()).map_err(system("a thread cannot be started"))?;
     let cards = cards::start(site.declared(), tell.clone()).map_err(system("a thread cannot be started"))?;
-    let ballast = ballast::Ballast::of(&site.folder);
     let mut household = Household {
         site,
         node,

@@ -1,6 +1,7 @@
 //! The start: conf, name, boot, folders, log. What a life of `gqnode` stands on; it decides nothing later.
 
 use crate::{
+    ballast::Ballast,
     border,
     folders::{FolderError, make_safe},
     link::Parties,
@@ -117,11 +118,18 @@ impl Site {
         Ok(Some(Self { conf_file, config, parties, gqd, boot, serves, folder, gqstep, files }))
     }
 
-    /// Opens the log, which keeps a second `gqnode` out, and begins a new life.
+    /// Opens the log, which keeps a second `gqnode` out, and begins a new life; on a full disk at the ballast's cost.
     ///
     /// # Errors
     /// [`StartError::Log`].
-    pub fn begin(&self) -> Result<(Log, Node, Runs, Epoch), StartError> {
+    pub fn begin(&self, ballast: &mut Ballast) -> Result<(Log, Node, Runs, Epoch), StartError> {
+        match self.try_to_begin() {
+            Err(StartError::Log(e)) if e.is_disk_full() && ballast.drop() => self.try_to_begin(),
+            begun => begun,
+        }
+    }
+
+    fn try_to_begin(&self) -> Result<(Log, Node, Runs, Epoch), StartError> {
         let (mut log, records) = self.open_log()?;
         let lived = records.iter().filter_map(|record| match record {
             Record::Life { epoch, .. } => Some(epoch.0),

@@ -64,7 +64,7 @@ pub(crate) struct Run {
     /// The boot it was meant for; none of a run that never was.
     pub(crate) boot: Option<BootId>,
     /// Why it will not be launched, as things stood when its start was taken; none when it will.
-    pub(crate) refusal: Option<String>,
+    pub(crate) refusal: Option<(Fault, String)>,
     pub(crate) stage: Stage,
     pub(crate) started: Option<Timestamp>,
     pub(crate) exited: Option<Timestamp>,
@@ -177,7 +177,7 @@ impl Node {
             Input::LaunchFailed { key, detail } => {
                 let failed = self.runs.get(&key).is_some_and(|run| matches!(run.stage, Stage::Launching));
                 if failed {
-                    self.refuse(key, detail, &mut todo);
+                    self.refuse(key, Fault::Site, detail, &mut todo);
                 }
             }
             Input::SupervisorGone { key } => self.supervisor_gone(key, &mut todo),
@@ -300,8 +300,8 @@ impl Node {
     fn begin(&mut self, key: RunKey, at: Timestamp, todo: &mut Vec<Effect>) {
         let earlier = self.earlier_lives(key);
         let Some(run) = self.runs.get_mut(&key) else { return };
-        if let Some(detail) = run.refusal.take() {
-            self.refuse(key, detail, todo);
+        if let Some((fault, detail)) = run.refusal.take() {
+            self.refuse(key, fault, detail, todo);
         } else if run.boot != Some(self.me.boot) {
             self.end(key, boot_lost(), at, todo);
         } else if earlier {
@@ -311,29 +311,30 @@ impl Node {
         }
     }
 
-    /// Why this node will not run it; none when it will.
-    fn refusal(&self, assignment: &Assignment) -> Option<String> {
-        let uid = assignment.uid;
-        if self.gone.contains(&assignment.key) {
-            return Some(String::from("this run was stopped or has ended before"));
+    /// Why this node will not run it, and whose fault that is; none when it will.
+    fn refusal(&self, assignment: &Assignment) -> Option<(Fault, String)> {
+        let (key, uid) = (assignment.key, assignment.uid);
+        let site = |why: String| Some((Fault::Site, why));
+        if self.gone.contains(&key) {
+            return site("this run was stopped or has ended before".into());
         }
         if assignment.node != self.me.node {
-            return Some(format!(
+            return site(format!(
                 "it is meant for the node {}, and this is {}",
                 assignment.node, self.me.node
             ));
         }
-        if self.later_known(assignment.key) {
-            return Some(String::from("a later run of this task has come already"));
+        if self.later_known(key) {
+            return site("a later run of this task has come already".into());
         }
         if self.runs.len() >= MAX_RUNS {
-            return Some(format!("this node keeps {MAX_RUNS} runs already; is gqd taking its reports?"));
+            return site(format!("this node keeps {MAX_RUNS} runs already; is gqd taking its reports?"));
         }
         match self.me.serves {
-            Serves::Users if uid.0 == 0 => Some(String::from("jobs of root are not run")),
-            Serves::Only(mine) if uid != mine => Some(format!(
-                "this node runs jobs of uid {mine} only (it was not started by root), not of uid {uid}"
-            )),
+            Serves::Users if uid.0 == 0 => Some((Fault::User, "jobs of root are refused".into())),
+            Serves::Only(mine) if uid != mine => {
+                site(format!("this node runs jobs of uid {mine} only, not of uid {uid}"))
+            }
             Serves::Users | Serves::Only(_) => None,
         }
     }
@@ -420,7 +421,9 @@ impl Node {
         match (after, run.stop) {
             (_, Some(why)) => self.end(key, stopped(why), at, todo),
             (After::End, None) => self.end(key, lost(), at, todo),
-            (After::Refuse, None) => self.refuse(key, String::from("gqstep ended before it was up"), todo),
+            (After::Refuse, None) => {
+                self.refuse(key, Fault::Site, String::from("gqstep ended before it was up"), todo);
+            }
             (After::Begin, None) => self.begin(key, at, todo),
         }
     }
@@ -476,9 +479,9 @@ impl Node {
         self.over(key, Report::Ended { key, outcome, started, ended }, todo);
     }
 
-    /// A start that the node itself refused: the fault is not the user's.
-    fn refuse(&mut self, key: RunKey, detail: String, todo: &mut Vec<Effect>) {
-        let (fault, reason) = (Fault::Site, Reason::LaunchFailure);
+    /// A start that the node itself refused.
+    fn refuse(&mut self, key: RunKey, fault: Fault, detail: String, todo: &mut Vec<Effect>) {
+        let reason = Reason::LaunchFailure;
         todo.push(Effect::Append(Record::Refused { key, fault, reason, detail: detail.clone() }));
         self.over(key, Report::Refused { key, fault, reason, detail }, todo);
     }
