@@ -126,7 +126,13 @@ impl<'a> Space<'a> {
 }
 
 fn claim_of(run: &Run, limit: Option<Seconds>, now: Timestamp) -> Claim {
-    let due = run.started().unwrap_or(now).after(span(limit));
+    // A start outside what this clock has seen was read off a node's clock that goes wrong: it must not move the shadow time.
+    let since = match run.started() {
+        None => now,
+        Some(at) if at >= run.allocated && at <= now => at,
+        Some(_) => run.allocated,
+    };
+    let due = since.after(span(limit));
     // A job past its limit is being ended: it may be gone in the next second, and is not gone now.
     let until = due.max(now.after(Seconds(1)));
     Claim {

@@ -2,7 +2,7 @@
 
 use crate::world::{ANN, ROOT, World, named, spec};
 use gq_cluster::Link;
-use gq_engine::{Answer, Input, RefusalKind, Verb};
+use gq_engine::{Answer, Input, Order, RefusalKind, Verb};
 use gq_model::{End, Fault, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp, Uid};
 
 const BOB: Uid = Uid(1002);
@@ -163,6 +163,47 @@ fn a_run_that_a_reboot_killed_is_node_fail_even_if_the_node_remembers_nothing() 
         world.settle();
         assert_eq!(end_of(&world, 1), End::NodeFail);
     }
+}
+
+#[test]
+fn a_node_that_begins_a_new_life_in_the_same_boot_keeps_its_run() {
+    let mut world = World::joined();
+    running(&mut world);
+    world.nodes[0].join();
+    report(&mut world);
+    assert!(world.post.orders.is_empty(), "nothing is to be done");
+    world.settle();
+    assert_eq!(end_of(&world, 1), End::Completed);
+}
+
+#[test]
+fn a_start_that_was_seen_by_a_new_life_only_is_known_from_its_list() {
+    let mut world = World::joined();
+    world.submit(1, ANN, spec(""));
+    world.turn();
+    world.deliver_orders(0, usize::MAX, None);
+    let (_, key) = world.live_keys()[0];
+    let now = world.now;
+    world.nodes[0].go_on(key, 0, now);
+    world.nodes[0].join();
+    report(&mut world);
+    assert_eq!(world.cluster.job(key.job).unwrap().runs[&key.task].started(), Some(now));
+}
+
+#[test]
+fn a_run_that_nobody_here_knows_is_ended() {
+    let mut world = World::joined();
+    let key = running(&mut world);
+    let stranger = RunKey { job: JobId(77), ..key };
+    let live = world.nodes[0].live[&key].clone();
+    world.nodes[0].live.insert(stranger, live);
+    world.nodes[0].join();
+    report(&mut world);
+    let orders: Vec<&Order> = world.post.orders.iter().map(|(_, _, order)| order).collect();
+    assert_eq!(orders, [&Order::Stray(stranger)]);
+    world.settle();
+    assert!(world.nodes[0].live.is_empty());
+    assert_eq!(end_of(&world, 1), End::Completed);
 }
 
 #[test]

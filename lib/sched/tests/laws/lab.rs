@@ -15,6 +15,8 @@ pub struct Lab {
     pub cluster: Cluster,
     pub policy: Policy,
     pub now: Timestamp,
+    /// How much the nodes' clocks go ahead, in microseconds.
+    pub skew: i64,
 }
 
 pub fn name(text: &str) -> NodeName {
@@ -72,7 +74,7 @@ impl Lab {
             admins: BTreeSet::new(),
             allow_test_run: false,
         };
-        Self { cluster: Cluster::default(), policy, now: Timestamp::from_secs(1_000_000) }
+        Self { cluster: Cluster::default(), policy, now: Timestamp::from_secs(1_000_000), skew: 0 }
     }
 
     pub fn apply(&mut self, event: Event) {
@@ -151,7 +153,7 @@ impl Lab {
         let Start { node, cpus, memory, cards, exclusive, .. } = start;
         let (boot, at) = (BootId([1; 16]), self.now);
         self.apply(Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, at });
-        self.apply(Event::Started { key, at });
+        self.apply(Event::Started { key, at: Timestamp(at.0 + self.skew) });
     }
 
     pub fn end(&mut self, key: RunKey) {

@@ -175,3 +175,18 @@ fn an_estimate_is_what_then_comes_true() {
     }
     assert!(lab.now <= at, "expected {at:?}, started {:?}", lab.now);
 }
+
+#[test]
+fn a_nodes_wrong_clock_moves_no_promise() {
+    for skew in [-86_400_000_000, 86_400_000_000] {
+        let mut lab = Lab::new();
+        lab.skew = skew;
+        lab.node("ws0", 4, 8192, Vec::new());
+        lab.submit(lasting(shape(3, 0), 100));
+        lab.start();
+        let due = lab.now.after(Seconds(100));
+        lab.now = lab.now.after(Seconds(10));
+        let wide = lab.submit(lasting(shape(4, 0), 100));
+        assert_eq!(lab.start().outlook.reserved[&wide].0, due);
+    }
+}
