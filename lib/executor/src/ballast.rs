@@ -22,13 +22,14 @@ const PLENTY: u64 = 3 * SIZE;
 pub struct Ballast {
     path: PathBuf,
     there: bool,
+    spent: bool,
 }
 
 impl Ballast {
     /// Knows of the ballast in `folder`, which may be there from an earlier life.
     pub fn of(folder: &Path) -> Self {
         let path = folder.join("ballast");
-        Self { there: path.exists(), path }
+        Self { there: path.exists(), spent: false, path }
     }
 
     /// Looks how much room there is: throws the ballast away when there is hardly any, and makes it when there is plenty.
@@ -45,7 +46,13 @@ impl Ballast {
 
     /// Throws it away; says whether that made room.
     pub fn drop(&mut self) -> bool {
+        self.spent |= self.there;
         std::mem::take(&mut self.there) && fs::remove_file(&self.path).is_ok()
+    }
+
+    /// Whether it was thrown away and there is no plenty of room since: what is left is for results.
+    pub const fn is_spent(&self) -> bool {
+        self.spent
     }
 
     fn room(&self) -> Option<u64> {
@@ -57,7 +64,7 @@ impl Ballast {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
         let size = SIZE.cast_signed();
         match file.and_then(|f| Ok(fallocate(&f, FallocateFlags::empty(), 0, size)?)) {
-            Ok(()) => self.there = true,
+            Ok(()) => (self.there, self.spent) = (true, false),
             Err(e) => {
                 log::debug!("{}: cannot be made: {e}", self.path.display());
                 let _ = fs::remove_file(&self.path);

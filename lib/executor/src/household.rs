@@ -372,7 +372,7 @@ impl Household {
                         continue;
                     }
                     if !std::mem::replace(&mut said, true) {
-                        log::error!("{e}; no orders are taken until there is room");
+                        log::error!("{e}; no orders are taken and nothing is reported until there is room");
                     }
                     if self.signals.recv_timeout(FULL_DISK) == Ok(Signal::Stop) {
                         return Err(Stop::Asked);
@@ -457,6 +457,11 @@ impl Household {
 
     fn launch(&mut self, assignment: &Assignment) -> io::Result<()> {
         let key = assignment.key;
+        if self.ballast.is_spent() {
+            let words =
+                format!("the disk of {} is full; what is left is for results", self.site.folder.display());
+            return Err(io::Error::new(io::ErrorKind::StorageFull, words));
+        }
         let folder = self.folder_of(key);
         match DirBuilder::new().mode(0o711).create(&folder) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
