@@ -101,8 +101,15 @@ impl<'a> Pass<'a> {
         }
         let Some(job) = self.cluster.job(id) else { return true };
         let candidates = self.open_nodes(shape);
+        let failed = |i: &usize| self.spaces.get(*i).is_some_and(|s| s.node.failed_starts.contains(&id));
+        // What could not be started on one node is tried on another, if another has room.
+        let others: Vec<usize> = match job.launch_failures {
+            0 => Vec::new(),
+            _ => candidates.iter().copied().filter(|i| !failed(i)).collect(),
+        };
         for task in job.waiting.iter().map(TaskIndex) {
-            match best_spot(&self.spaces, &candidates, shape, self.now, self.now) {
+            let spot = |among: &[usize]| best_spot(&self.spaces, among, shape, self.now, self.now);
+            match spot(&others).or_else(|| spot(&candidates)) {
                 Some(spot) => self.start(id, task, shape, spot),
                 None => return self.reserve(&candidates, shape, id),
             }

@@ -1,8 +1,8 @@
 //! Placement and reasons, one small story each.
 
 use crate::lab::{Lab, a100s, card, lasting, name, partition, shape};
-use gq_cluster::{Demand, Event, HeldBy, Link, PartitionState, Shape};
-use gq_model::{CardAsk, CardHealth, MiB, Reason, Seconds};
+use gq_cluster::{Demand, Event, HeldBy, Link, Next, PartitionState, Shape};
+use gq_model::{CardAsk, CardHealth, End, MiB, Outcome, Reason, Seconds, TaskIndex};
 
 fn wanting(cards: CardAsk) -> Shape {
     let plain = shape(1, 0);
@@ -173,4 +173,28 @@ fn a_higher_priority_goes_first_then_who_came_first() {
         assert!(lab.is_running(job));
         lab.end_job(job);
     }
+}
+
+#[test]
+fn what_could_not_be_started_on_one_node_is_tried_on_another_if_that_has_room() {
+    let mut lab = Lab::new();
+    lab.node("a", 1, 8192, Vec::new());
+    lab.node("b", 1, 8192, Vec::new());
+    let job = lab.submit(shape(1, 0));
+    let fail = |lab: &mut Lab| {
+        let key = lab.cluster.job(job).unwrap().run_key(TaskIndex(0)).unwrap();
+        let outcome = Outcome::without_exit(End::LaunchFailed, Reason::LaunchFailure, "");
+        let next = Next::Again { not_before: None, site_fault: true, held: None };
+        lab.apply(Event::RunEnded { key, outcome, started: None, at: lab.now, next });
+    };
+    lab.start();
+    assert_eq!(lab.node_of(job).as_deref(), Some("a"));
+    fail(&mut lab);
+    lab.start();
+    assert_eq!(lab.node_of(job).as_deref(), Some("b"));
+    fail(&mut lab);
+    let other = lab.submit_as(Shape { nodelist: vec![name("b")], ..shape(1, 0) }, 1, None, None, 1);
+    lab.start();
+    assert!(lab.is_running(other));
+    assert_eq!(lab.node_of(job).as_deref(), Some("a"), "the only one with room");
 }
