@@ -1,5 +1,15 @@
-//! Story tests over the real daemons, and tests of the house itself.
+//! Story tests over the real daemons, and tests of the house itself. One theme a file; `lab` is where the stories happen.
 
+mod cards;
+mod conf;
+mod environment;
+mod forms;
 mod house;
 mod lab;
-mod smoke;
+mod looking;
+mod manual;
+mod order;
+mod personal;
+mod running;
+mod steering;
+mod submission;

@@ -34,9 +34,9 @@ reasons! {
     JobHeldAdmin => "JobHeldAdmin",
     /// It waits for another job.
     Dependency => "Dependency",
-    /// Its partition takes no jobs at present.
+    /// Its partition is down: it starts no jobs at present.
     PartitionDown => "PartitionDown",
-    /// Its partition starts no jobs at present.
+    /// Its partition is inactive: it neither takes nor starts jobs at present.
     PartitionInactive => "PartitionInactive",
     /// Nodes that could run it are down or drained.
     NodesUnavailable => "ReqNodeNotAvail",

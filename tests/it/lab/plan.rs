@@ -36,6 +36,7 @@ pub struct Plan {
     rest: String,
     nodes: Vec<PlannedNode>,
     owner: Option<Owner>,
+    env: Vec<(OsString, OsString)>,
 }
 
 struct PlannedNode {
@@ -81,6 +82,13 @@ impl Plan {
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.last().env.push((name.into(), value.into()));
+        self
+    }
+
+    /// A variable of `gqd`.
+    #[must_use]
+    pub fn gqd_env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
         self
     }
 
@@ -169,7 +177,7 @@ impl Plan {
             let how = Program { program, name: name.to_owned(), words, env, owner: self.owner.clone() };
             Daemon::new(dir.path(), how)
         };
-        let gqd = daemon("gqd", "gqd", Vec::new(), Vec::new());
+        let gqd = daemon("gqd", "gqd", Vec::new(), self.env.clone());
         let mut absent = Vec::new();
         let mut nodes = Vec::new();
         for node in &self.nodes {

@@ -1,0 +1,191 @@
+//! Looking: what `gqstat` says of jobs that wait, run and have ended, to people and to programs.
+#![expect(clippy::unwrap_used, reason = "a test that cannot build its lab has failed")]
+
+use crate::lab::{Lab, finish, until};
+use gq_model::End;
+use serde_json::Value;
+use std::{collections::BTreeSet, fs::File, process::Command, process::Stdio};
+
+const KEYS: &[&str] = &[
+    "id",
+    "array_job_id",
+    "array_task_id",
+    "name",
+    "user",
+    "account",
+    "partition",
+    "state",
+    "reason",
+    "priority",
+    "submit_time",
+    "start_time",
+    "end_time",
+    "expected_start",
+    "time_limit",
+    "nodes",
+    "cpus",
+    "memory_mib",
+    "gpus",
+    "exit_code",
+    "signal",
+    "run",
+    "stdout",
+    "stderr",
+    "work_dir",
+];
+
+#[test]
+fn json_has_the_keys_of_the_contract_in_every_state() {
+    let lab = Lab::with_cards(1);
+    let ended = lab.submit("--gpus=1 -J done -A acct", "exit 3");
+    ended.ended();
+    let running = lab.submit("--gpus=1 -J runs -t 60", "sleep 600").running();
+    let waiting = lab.submit("--gpus=1 -J waits", "true");
+    let held = lab.submit("-H", "true");
+    for job in [ended, running, waiting, held] {
+        let view = job.view();
+        for key in KEYS {
+            assert!(view.get(key).is_some(), "{key} is missing: {view}");
+        }
+        assert!(view["array_task_id"].is_null() && view["array_job_id"].is_null());
+        assert!(view["submit_time"].as_f64().unwrap() > 1.6e9);
+    }
+    let view = ended.view();
+    assert_eq!(
+        (&view["state"], &view["exit_code"], &view["reason"]),
+        (&"FAILED".into(), &3.into(), &"NonZeroExitCode".into())
+    );
+    assert_eq!(
+        (&view["account"], &view["run"], &view["nodes"][0]),
+        (&"acct".into(), &1.into(), &"n1".into())
+    );
+    assert!(view["end_time"].as_f64() >= view["start_time"].as_f64());
+    assert_eq!(running.view()["gpus"][0]["index"], 0);
+    let view = waiting.view();
+    assert!(view["start_time"].is_null() && view["gpus"].as_array().unwrap().is_empty(), "{view}");
+    let expected = view["expected_start"].as_f64().unwrap() - running.view()["start_time"].as_f64().unwrap();
+    assert!((3590.0..3700.0).contains(&expected), "after an hour: {expected}");
+    let listed: BTreeSet<u64> = lab.list("").iter().map(|job| job["id"].as_u64().unwrap()).collect();
+    assert_eq!(listed, BTreeSet::from([running.id, waiting.id, held.id]), "what has ended is not listed");
+    let ids = |words: &str| lab.list(words).iter().map(|job| job["id"].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(ids("-t FAILED"), [ended.id]);
+    assert_eq!(ids("-t PD,R -n waits,runs").len(), 2);
+    assert_eq!(ids("-t all --me").len(), 4);
+    assert_eq!(ids("-n nobody"), Vec::<u64>::new());
+    assert_eq!(ids(&format!("-j {},{}", ended.id, held.id)), [ended.id, held.id]);
+    let why = lab.say(&format!("gqstat --why {}", waiting.id)).ok();
+    assert!(why.contains("Resources") && why.contains("expected start: 2"), "{why}");
+    assert!(lab.say("gqstat --start").ok().contains("waits"));
+    assert!(lab.say("gqstat --partitions").ok().contains("main"));
+}
+
+#[test]
+fn formats_are_those_of_slurm() {
+    let lab = Lab::with_cards(1);
+    let job =
+        lab.submit("-J name -t 1:30:00 -c2 --mem=3G --gpus=1 -A acct --comment=words", "sleep 600").running();
+    let id = job.id;
+    let line = |format: &str| lab.run("gqstat", &["-h", "-o", format]).ok();
+    assert_eq!(
+        line("%i|%j|%t|%T|%P|%C|%m|%D|%N|%a|%k|%l"),
+        format!("{id}|name|R|RUNNING|main|2|3G|1|n1|acct|words|1:30:00\n")
+    );
+    assert_eq!(line("%.8i|%-6t|%5j|%.10j"), format!("{id:>8}|R     |name |      name\n"));
+    assert_eq!(line("%i %R"), format!("{id} n1\n"));
+    let named = line("jobid,name:10,state");
+    assert_eq!(named.split_whitespace().collect::<Vec<_>>(), [&id.to_string(), "name", "RUNNING"]);
+    assert!(line("%M").trim_end().contains(':'));
+    assert!(lab.run("gqstat", &["-o", "%i %T"]).ok().starts_with("JOBID STATE\n"));
+    lab.run("gqstat", &["-o", "nonsense"]).refused(2);
+    let table = lab.say("gqstat").ok();
+    assert!(table.lines().next().unwrap().contains("JOBID") && !table.contains('\x1b'), "{table}");
+}
+
+/// B184: "cannot reach" is not "no such job"; and an ended job stays known.
+#[test]
+fn exit_codes_tell_an_unknown_job_from_an_absent_daemon() {
+    let lab = Lab::with_cards(0);
+    let job = lab.submit("", "true");
+    job.ended();
+    let words = lab.say("gqstat -j 999").refused(4);
+    assert!(words.contains("999"), "{words}");
+    lab.say("gqstat --json -j 999").refused(4);
+    lab.say("gqcancel 999").refused(4);
+    lab.say("gqctl hold 999").refused(4);
+    lab.say("gqstat -j nonsense").refused(2);
+    lab.say("gqcancel").refused(2);
+    lab.say(&format!("gqctl hold {}", job.id)).refused(1);
+    assert!(lab.ctl("ping").contains("answers"));
+    assert_eq!(lab.gqd.stop(), Some(0));
+    for line in [
+        "gqstat",
+        "gqstat -j 1",
+        "gqstat -j 999",
+        "gqcancel 1",
+        "gqctl ping",
+        "gqctl drain n1 --reason fan",
+        "gqsub --wrap true",
+    ] {
+        let words = lab.say(line).refused(3);
+        assert!(words.contains("gqd"), "{line}: {words}");
+    }
+    assert_eq!(std::fs::read_dir(lab.dir().join("spool/drop")).unwrap().count(), 0, "no file is left behind");
+    lab.gqd.start();
+    assert_eq!(job.ended(), End::Completed, "known after a restart");
+}
+
+/// B186: a job leaves the list only when its end is known.
+#[test]
+fn a_job_leaves_the_list_when_its_end_is_recorded() {
+    let lab = Lab::with_cards(0);
+    for _ in 0..5 {
+        let job = lab.submit("", "echo result");
+        until("it leaves the list", || {
+            (!lab.say("gqstat -h -o %i").ok().contains(&job.id.to_string())).then_some(())
+        });
+        let view = job.view();
+        assert_eq!((&view["state"], &view["exit_code"]), (&"COMPLETED".into(), &0.into()), "{view}");
+        assert_eq!(job.out(), "result\n");
+    }
+}
+
+/// B188: who reads no further ends a client quietly; what cannot be written is an error.
+#[test]
+fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+    let lab = Lab::with_cards(0);
+    for _ in 0..4 {
+        lab.submit("-H --comment=a-comment-that-makes-the-line-longer", "true");
+    }
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    for words in [&[][..], &["--json"], &["--nodes"]] {
+        let said = finish(lab.client("gqstat").args(words).stdout(full()));
+        assert_eq!(said.code, 1, "{words:?} {said:?}");
+        assert!(said.err.contains("cannot write"), "{said:?}");
+    }
+    let mut shell = Command::new("/bin/bash");
+    shell
+        .env("GQ_CONF", lab.conf())
+        .arg("-c")
+        .arg("for i in 1 2 3 4 5; do \"$0\" -t all | true; echo ${PIPESTATUS[0]}; done");
+    let said = finish(shell.arg(crate::lab::program_path("gqstat")));
+    assert_eq!(said.err, "");
+    for code in said.out.lines() {
+        assert!(["0", "141"].contains(&code), "{said:?}");
+    }
+    let submitted = finish(lab.client("gqsub").args(["--wrap", "true"]).stdout(full()));
+    assert_eq!(submitted.code, 1, "{submitted:?}");
+    assert!(submitted.err.contains("is submitted, but"), "{submitted:?}");
+}
+
+#[test]
+fn what_users_typed_is_escaped_where_it_is_shown() {
+    let lab = Lab::with_cards(0);
+    let job = lab.gqsub(&["-H", "-o", "out\x1b[31m\n\u{202e}", "--wrap", "true"]);
+    for words in [&["-o", "stdout"][..], &["--json", "-t", "all"], &["-o", "%o %Z %j"]] {
+        let out = lab.run("gqstat", words).ok();
+        assert!(!out.contains(['\x1b', '\u{202e}']), "{out:?}");
+    }
+    assert!(job.word("stdout").ends_with("out\x1b[31m\n\u{202e}"), "JSON says it exactly");
+    let list: Vec<Value> = lab.list("-t all");
+    assert_eq!(list.len(), 1);
+}
