@@ -1,14 +1,9 @@
 //! The engine's courier: files, board, replies, orders, and word to those who wait for a job's end.
 
-use crate::{
-    board::Wall,
-    convert,
-    filer::{Filed, Filer},
-    post::Post,
-};
+use crate::{board::Wall, convert, filer::Filer, post::Post};
 use crossbeam_channel::Sender;
 use gq_cluster::Cluster;
-use gq_engine::{ClientId, Courier, Effect, Filing, Over, Refusal, RefusalKind, Step};
+use gq_engine::{ClientId, Courier, Effect, Filing, Over, Refusal, Step};
 use gq_model::JobId;
 use gq_proto::{Reply, WaitedEnd};
 use gq_sched::Outlook;
@@ -26,20 +21,15 @@ pub(crate) struct Couriers {
     pub(crate) clients: HashMap<ClientId, Sender<Reply>>,
     /// Clients that wait for a job's end.
     pub(crate) waiters: BTreeMap<JobId, Vec<Sender<Reply>>>,
-    /// Why the daemon must stop, when it must.
-    pub(crate) broken: Option<String>,
 }
 
 impl Courier for Couriers {
     fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>> {
-        match self.filer.file(filings) {
-            Filed::Each(fates) => fates,
-            Filed::SyncFailed(why) => {
-                let refusal = Refusal::new(RefusalKind::Policy, format!("not recorded: {why}"));
-                self.broken = Some(why);
-                filings.iter().map(|_| Some(refusal.clone())).collect()
-            }
-        }
+        self.filer.file(filings)
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        self.filer.settle()
     }
 
     fn give_back(&mut self, filings: &[Filing]) {

@@ -23,7 +23,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -41,6 +41,8 @@ const LOOK: Duration = Duration::from_secs(5);
 const LIST_CHUNK: usize = 256;
 /// Most ended jobs of a listing by state.
 const MAX_ENDED: u32 = 10_000;
+/// Most threads that wait for a connection.
+const MAX_GREETERS: usize = 8;
 /// Stack of a connection's thread.
 const STACK: usize = 256 << 10;
 
@@ -54,37 +56,60 @@ pub(crate) struct Door {
     pub(crate) next: AtomicU64,
     pub(crate) readers: Mutex<Vec<History>>,
     pub(crate) guests: Mutex<BTreeMap<Uid, usize>>,
+    /// Threads that wait for a connection.
+    pub(crate) greeters: AtomicUsize,
 }
 
-/// Takes connections for ever.
-pub(crate) fn serve(door: &Arc<Door>, listener: &Listener) {
-    loop {
-        let conn = match listener.accept() {
-            Ok(conn) => conn,
-            Err(error) => {
-                // No file descriptors left, most likely: those who are inside must leave first.
-                log::warn!("a connection was not taken: {error}");
-                thread::sleep(Duration::from_millis(50));
-                continue;
+/// Opens the door: from now on connections are taken, for ever.
+pub(crate) fn open(door: &Arc<Door>, listener: Listener) -> std::io::Result<()> {
+    greet(door, &Arc::new(listener))
+}
+
+/// Starts one more thread that waits at the door. Whoever takes a connection leaves one behind to wait, so that no connection waits for a
+/// thread to be made; more than a few do not wait.
+fn greet(door: &Arc<Door>, listener: &Arc<Listener>) -> std::io::Result<()> {
+    door.greeters.fetch_add(1, Ordering::AcqRel);
+    let (at, listener) = (Arc::clone(door), Arc::clone(listener));
+    let waits = move || {
+        loop {
+            let conn = listener.accept();
+            if at.greeters.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Err(error) = greet(&at, &listener)
+            {
+                log::warn!("no thread for the next connection: {error}");
             }
-        };
-        let Ok(peer) = conn.peer() else { continue };
-        let Some(guest) = Guest::enter(door, peer.uid) else {
-            let text =
-                format!("too many connections (at most {MAX_PER_USER} for a user, {MAX_CONNECTIONS} in all)");
-            let _ = conn.set_timeouts(Some(SILENCE), Some(Duration::from_millis(100)));
-            let _ = send(&conn, &refused(RefusalKind::Unreachable, text));
-            continue;
-        };
-        let spawned = thread::Builder::new().name("client".into()).stack_size(STACK).spawn(move || {
-            let uid = guest.uid;
-            if let Err(error) = guest.door.attend(&conn, uid) {
-                log::debug!("uid {uid}: {error}");
+            match conn {
+                Ok(conn) => receive(&at, &conn),
+                Err(error) => {
+                    // No file descriptors left, most likely: those who are inside must leave first.
+                    log::warn!("a connection was not taken: {error}");
+                    thread::sleep(Duration::from_millis(50));
+                }
             }
-        });
-        if let Err(error) = spawned {
-            log::warn!("no thread for a connection: {error}");
+            if at.greeters.fetch_add(1, Ordering::AcqRel) >= MAX_GREETERS {
+                at.greeters.fetch_sub(1, Ordering::AcqRel);
+                return;
+            }
         }
+    };
+    let spawned = thread::Builder::new().name("client".into()).stack_size(STACK).spawn(waits);
+    if spawned.is_err() {
+        door.greeters.fetch_sub(1, Ordering::AcqRel);
+    }
+    spawned.map(drop)
+}
+
+fn receive(door: &Arc<Door>, conn: &Conn) {
+    let Ok(peer) = conn.peer() else { return };
+    let Some(guest) = Guest::enter(door, peer.uid) else {
+        let text =
+            format!("too many connections (at most {MAX_PER_USER} for a user, {MAX_CONNECTIONS} in all)");
+        let _ = conn.set_timeouts(Some(SILENCE), Some(Duration::from_millis(100)));
+        let _ = send(conn, &refused(RefusalKind::Unreachable, text));
+        return;
+    };
+    if let Err(error) = guest.door.attend(conn, guest.uid) {
+        log::debug!("uid {}: {error}", guest.uid);
     }
 }
 
@@ -281,7 +306,13 @@ impl Door {
             Ok(past) => past,
             Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
         };
-        let live = board.jobs().filter(|job| fits_job(select, job)).flat_map(|job| view::live(&board, job));
+        // In the order of the queue: what runs, then what waits by its place.
+        let mut jobs: Vec<_> = board.jobs().filter(|job| fits_job(select, job)).collect();
+        jobs.sort_by_key(|job| match job.runs.is_empty() {
+            true => (true, std::cmp::Reverse(job.priority), job.id),
+            false => (false, std::cmp::Reverse(0), job.id),
+        });
+        let live = jobs.into_iter().flat_map(|job| view::live(&board, job));
         let live = live.filter(|view| fits_state(select, view));
         let mut past = past;
         past.sort_by_key(|view| view.id);

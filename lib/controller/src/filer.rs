@@ -3,7 +3,7 @@
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_engine::{Filing, Refusal, RefusalKind};
 use gq_model::Token;
-use gq_spool::{Spool, SpoolError};
+use gq_spool::Spool;
 use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 
 /// Longest time a turn waits for its job files.
@@ -12,7 +12,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const WAITING: usize = 16;
 
 enum Work {
-    File(Vec<Filing>, Sender<Result<Vec<Option<String>>, SpoolError>>),
+    File(Vec<Filing>, Sender<Vec<Option<String>>>, Sender<Result<(), String>>),
     GiveBack(Vec<Filing>),
     Discard(String),
 }
@@ -20,43 +20,46 @@ enum Work {
 /// The filing thread's inbox.
 pub(crate) struct Filer {
     work: Sender<Work>,
-}
-
-/// What became of a turn's job files.
-pub(crate) enum Filed {
-    /// Of each, why it was not moved, if it was not.
-    Each(Vec<Option<Refusal>>),
-    /// A folder could not be synced: what is on disk is not known, the daemon must stop.
-    SyncFailed(String),
+    /// Whether the moves of this turn are durable.
+    synced: Option<Receiver<Result<(), String>>>,
 }
 
 impl Filer {
     pub(crate) fn start(spool: Arc<Spool>) -> std::io::Result<Self> {
         let (work, inbox) = bounded(WAITING);
         thread::Builder::new().name("filer".into()).spawn(move || file_all(&spool, &inbox))?;
-        Ok(Self { work })
+        Ok(Self { work, synced: None })
     }
 
-    /// Moves files to their places and syncs their folders.
-    pub(crate) fn file(&self, filings: &[Filing]) -> Filed {
-        let (answer, fate) = bounded(1);
-        let late = |_| format!("the spool did not answer within {} s", DEADLINE.as_secs());
-        let sent = self.work.send_timeout(Work::File(filings.to_vec(), answer), DEADLINE);
+    /// Moves files to their places; says of each why it was not moved, if it was not. Their folders are synced meanwhile:
+    /// [`Filer::settle`] waits for that.
+    pub(crate) fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>> {
+        let ((answer, fates), (done, synced)) = (bounded(1), bounded(1));
         let refuse = |text: String| {
             Some(
                 Refusal::new(RefusalKind::Policy, text)
                     .hint("ask an admin to look at the spool; submit again"),
             )
         };
-        match sent.map_err(|_| ()).and_then(|()| fate.recv_timeout(DEADLINE).map_err(|_| ())).map_err(late) {
-            Ok(Ok(fates)) => Filed::Each(fates.into_iter().map(|fate| fate.and_then(refuse)).collect()),
-            Ok(Err(error)) => Filed::SyncFailed(error.to_string()),
-            Err(text) => {
+        let sent = self.work.send_timeout(Work::File(filings.to_vec(), answer, done), DEADLINE);
+        match sent.map_err(drop).and_then(|()| fates.recv_timeout(DEADLINE).map_err(drop)) {
+            Ok(fates) => {
+                self.synced = Some(synced);
+                fates.into_iter().map(|fate| fate.and_then(refuse)).collect()
+            }
+            Err(()) => {
                 // What may still be moved later must come back.
                 let _ = self.work.try_send(Work::GiveBack(filings.to_vec()));
-                Filed::Each(filings.iter().map(|_| refuse(text.clone())).collect())
+                let text = format!("the spool did not answer within {} s", DEADLINE.as_secs());
+                filings.iter().map(|_| refuse(text.clone())).collect()
             }
         }
+    }
+
+    /// Waits until what [`Filer::file`] moved is durable.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        let Some(synced) = self.synced.take() else { return Ok(()) };
+        synced.recv_timeout(DEADLINE).unwrap_or_else(|_| Err("the spool did not sync in time".into()))
     }
 
     /// Moves files back into the drop box.
@@ -76,8 +79,11 @@ impl Filer {
 fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
     for work in inbox {
         match work {
-            Work::File(filings, answer) => {
-                let _ = answer.send(file(spool, &filings));
+            Work::File(filings, answer, done) => {
+                let (fates, shards) = file(spool, &filings);
+                let _ = answer.send(fates);
+                let synced = shards.into_iter().try_for_each(|shard| spool.sync_shard(shard));
+                let _ = done.send(synced.map_err(|e| e.to_string()));
             }
             Work::GiveBack(filings) => {
                 for filing in filings {
@@ -89,7 +95,7 @@ fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
     }
 }
 
-fn file(spool: &Spool, filings: &[Filing]) -> Result<Vec<Option<String>>, SpoolError> {
+fn file(spool: &Spool, filings: &[Filing]) -> (Vec<Option<String>>, BTreeSet<u8>) {
     let mut shards = BTreeSet::new();
     let mut fates = Vec::with_capacity(filings.len());
     for filing in filings {
@@ -102,10 +108,7 @@ fn file(spool: &Spool, filings: &[Filing]) -> Result<Vec<Option<String>>, SpoolE
             Err(error) => fates.push(Some(format!("the job file could not be taken: {error}"))),
         }
     }
-    for shard in shards {
-        spool.sync_shard(shard)?;
-    }
-    Ok(fates)
+    (fates, shards)
 }
 
 /// A name in the drop box is `.s.<token>` or `<token>.job`.
@@ -122,9 +125,11 @@ fn give_back(spool: &Spool, filing: &Filing) {
 
 /// A refused file of the scan is kept for people to look at; what a client waits beside, the client removes.
 fn discard(spool: &Spool, name: &str) {
-    if name.ends_with(".job")
-        && let Err(error) = spool.quarantine(name)
-    {
+    if !name.ends_with(".job") {
+        return;
+    }
+    log::warn!("drop/{name}: refused, or a job already; set aside");
+    if let Err(error) = spool.quarantine(name) {
         log::warn!("{error}");
     }
 }

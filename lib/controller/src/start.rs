@@ -18,18 +18,21 @@ use crossbeam_channel::{Sender, bounded};
 use gq_cluster::Serves;
 use gq_conf::Config;
 use gq_ipc::Listener;
-use gq_model::{ClusterId, JobId, Uid};
+use gq_model::{ClusterId, Uid};
 use gq_spool::Spool;
 use gq_store::Place;
 use nix::unistd::{Gid, User, chown, geteuid, initgroups, setgid, setuid};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     ffi::OsString,
     fs,
     io::Read,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize},
+    },
     thread,
     time::Instant,
 };
@@ -99,8 +102,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let mut store = place.store().map_err(|e| e.to_string())?;
     let spool = open_spool(config, &store, init)?;
     let cluster = store.load().map_err(|e| e.to_string())?;
-    let live: BTreeSet<JobId> = cluster.jobs().map(|job| job.id).collect();
-    upkeep::put_in_order(&spool, &mut store, &live, config.cluster.job_file_keep)
+    upkeep::put_in_order(&spool, &mut store, &cluster, config.cluster.job_file_keep)
         .map_err(|e| e.to_string())?;
     let ballast = place.fill_ballast();
 
@@ -126,11 +128,9 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
             post: Post::new(epoch, letters),
             clients: HashMap::new(),
             waiters: BTreeMap::new(),
-            broken: None,
         },
         conf,
         words,
-        turn: 0,
         silent: BTreeMap::new(),
         degraded,
         last_probe: Instant::now(),
@@ -146,6 +146,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
         next: AtomicU64::new(1),
         readers: Mutex::default(),
         guests: Mutex::default(),
+        greeters: AtomicUsize::new(0),
     });
     // Links of files have even numbers, links of the socket take theirs from the door: both never meet because a node has one link.
     let mail = Mail {
@@ -166,7 +167,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
         move || upkeep::run(&upkeep)
     })?;
     start("mail", move || mail::run(mail))?;
-    start("door", move || door::serve(&door, &listener))?;
+    door::open(&door, listener).map_err(|e| format!("no thread for the door: {e}"))?;
     gq_daemon::ready();
     let end = hub.run();
     gq_daemon::stopping();

@@ -6,6 +6,7 @@ use crate::{
     intake::{Intake, NotTaken},
 };
 use crossbeam_channel::Sender;
+use gq_cluster::{Cluster, Job};
 use gq_model::{JobId, Seconds, Token, Uid};
 use gq_proto::JobFile;
 use gq_spool::Spool;
@@ -79,17 +80,17 @@ impl Upkeep {
     }
 }
 
-/// Puts the spool in order before anybody is served: job files without a record go back to the drop box, those of jobs that ended long
-/// ago go.
+/// Puts files and records in step before anybody is served: job files without a record go back to the drop box, a record whose file's
+/// move was lost gets its file, files of jobs that ended long ago go.
 ///
 /// # Errors
-/// When the store cannot be asked. What the spool refuses is logged.
+/// When the store cannot be asked, or a file that was moved cannot be synced. What else the spool refuses is logged.
 pub(crate) fn put_in_order(
     spool: &Spool,
     store: &mut Store,
-    live: &BTreeSet<JobId>,
+    cluster: &Cluster,
     keep: Seconds,
-) -> Result<(), StoreError> {
+) -> Result<(), String> {
     let now = gq_daemon::now();
     let files = match spool.list_jobs() {
         Ok(files) => files,
@@ -98,23 +99,41 @@ pub(crate) fn put_in_order(
             return Ok(());
         }
     };
-    let others: Vec<(u8, JobId)> = files.into_iter().filter(|(_, id)| !live.contains(id)).collect();
+    let there: BTreeSet<JobId> = files.iter().map(|(_, id)| *id).collect();
+    for job in cluster.jobs().filter(|job| !there.contains(&job.id)) {
+        fetch(spool, job)?;
+    }
+    let others: Vec<(u8, JobId)> = files.into_iter().filter(|(_, id)| cluster.job(*id).is_none()).collect();
     let ids: Vec<JobId> = others.iter().map(|(_, id)| *id).collect();
-    let old: BTreeSet<JobId> = store.ended_before(&ids, ago(now, keep))?.into_iter().collect();
+    let lookup = |e: StoreError| e.to_string();
+    let old: BTreeSet<JobId> =
+        store.ended_before(&ids, ago(now, keep)).map_err(lookup)?.into_iter().collect();
     for (shard, id) in others {
         let job_file = spool.job_path(shard, id);
         if old.contains(&id) {
             if let Err(error) = spool.remove_job(&job_file) {
                 log::warn!("{error}");
             }
-        } else if !store.was_job(id)? {
+        } else if !store.was_job(id).map_err(lookup)? {
             give_back(spool, &job_file);
         }
     }
-    let forgotten = store.forget_tokens(ago(now, TOKEN_KEEP))?;
+    let forgotten = store.forget_tokens(ago(now, TOKEN_KEEP)).map_err(lookup)?;
     if forgotten > 0 {
         log::info!("{forgotten} tokens of jobs that ended 30 days ago are forgotten");
     }
+    Ok(())
+}
+
+/// The record of a job outlived a crash and the move of its file did not: the file is in the drop box still.
+fn fetch(spool: &Spool, job: &Job) -> Result<(), String> {
+    let names = [format!(".s.{}", job.token), format!("{}.job", job.token)];
+    if names.iter().any(|name| spool.accept(name, &job.job_file).is_ok()) {
+        log::info!("{}: moved again after a crash", job.job_file);
+        let shard = job.job_file.split('/').nth(1).and_then(|s| u8::from_str_radix(s, 16).ok());
+        return shard.map_or(Ok(()), |shard| spool.sync_shard(shard).map_err(|e| e.to_string()));
+    }
+    log::error!("{}: the file of job {} is gone; its node will refuse to run it", job.job_file, job.id);
     Ok(())
 }
 

@@ -73,8 +73,13 @@ pub trait Keeper {
 
 /// Carries out what a turn decided.
 pub trait Courier {
-    /// Moves job files to their places and makes the moves durable. Returns, for each, why it was not done, if it was not.
+    /// Moves job files to their places and begins to make the moves durable. Returns, for each, why it was not done, if it was not.
     fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>>;
+    /// Waits until the moves are durable; before anything leaves.
+    ///
+    /// # Errors
+    /// When that cannot be had: the daemon must stop, and the next start puts files and records in step again.
+    fn settle(&mut self) -> Result<(), String>;
     /// Moves job files back into the drop box, after a turn that was not kept.
     fn give_back(&mut self, filings: &[Filing]);
     /// Shows the new state; before any reply leaves.
@@ -150,8 +155,11 @@ impl<'a> Turn<'a> {
         }
         let record =
             Record { at: context.now, steps: &turn.steps, cluster: turn.cluster, effects: &turn.effects };
+        // The moves are synced while the transaction is: both must be done before anybody is told. If only the record outlives a
+        // crash, the next start finds the file in the drop box and moves it again.
         match keeper.keep(&record) {
             Ok(()) => {
+                courier.settle().map_err(TurnError::Broken)?;
                 turn.finish(courier);
                 Ok(())
             }
