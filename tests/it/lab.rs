@@ -123,7 +123,13 @@ impl Lab {
     #[track_caller]
     pub fn node_is_there(&self, name: &str) {
         let daemon = self.node(name);
-        until(&format!("{name} links up"), || daemon.said_now().contains("linked to gqd").then_some(()));
+        // A node tells its life at its start, and gqd that it is linked with that life.
+        until(&format!("{name} links up"), || {
+            let said = daemon.said_now();
+            let (_, life) = said.split_once(&format!("node {name} of cluster lab: life "))?;
+            let life = life.split_whitespace().next()?;
+            self.gqd.said_now().contains(&format!("{name}: linked (life {life})")).then_some(())
+        });
         until(&format!("{name} is known"), || {
             let state = self.node_view(name)?;
             let state = state["state"].as_str()?;

@@ -61,7 +61,7 @@ fn who_waits_is_told_why() {
     let elsewhere = lab.submit("--gpus=2", "echo $SLURMD_NODENAME");
     assert_eq!(elsewhere.reason(), Reason::NodesUnavailable, "declared, and not there yet");
     lab.say("gqsub -p drain --wrap true").refused(1);
-    assert!(lab.say("gqsub -t 3h --wrap true").refused(1).contains("2h"));
+    assert!(lab.say("gqsub -t 3h --wrap true").refused(1).contains("2:00:00"));
     assert_eq!(lab.submit("-H", "true").word("time_limit"), "3600");
     lab.node("n2").start();
     assert_eq!(elsewhere.output(), "n2\n");
