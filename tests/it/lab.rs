@@ -164,6 +164,17 @@ impl Lab {
         command
     }
 
+    /// A client's command as another user, in a folder of his own, `work/NAME`.
+    pub fn client_of(&self, user: &Owner, program: &str) -> Command {
+        let home = self.work(&user.name);
+        if fs::create_dir(&home).is_ok() {
+            std::os::unix::fs::chown(&home, Some(user.uid), Some(user.gid)).unwrap();
+        }
+        let mut command = self.client(program);
+        command.current_dir(home).uid(user.uid).gid(user.gid);
+        command
+    }
+
     /// Runs a client with these words.
     #[track_caller]
     pub fn run<S: AsRef<OsStr>>(&self, program: &str, words: &[S]) -> Said {
@@ -290,6 +301,28 @@ pub fn cards(count: u32) -> String {
             format!("{machine}[[node.gpu]]\nmodel = \"A100-SXM4-80GB\"\ncount = {count}\nmemory = \"80G\"\n")
         }
     }
+}
+
+/// Accounts for a test that has to become them; none, with a word why, when it cannot.
+pub fn accounts<const N: usize>(names: [&str; N]) -> Option<[Owner; N]> {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("left out: only root can become somebody else");
+        return None;
+    }
+    let found: Vec<Owner> = names.iter().filter_map(|name| Owner::named(name)).collect();
+    let reach = |user: &Owner| {
+        let mut look = Command::new(program_path("gqsub"));
+        look.arg("--version").uid(user.uid).gid(user.gid).current_dir("/").output().is_ok()
+    };
+    if !found.iter().all(reach) {
+        eprintln!("left out: {names:?} cannot reach {}", program_path("gqsub").display());
+        return None;
+    }
+    let found = found.try_into();
+    if found.is_err() {
+        eprintln!("left out: not all of {names:?} have an account here");
+    }
+    found.ok()
 }
 
 /// Runs a command to its end.

@@ -13,3 +13,4 @@ mod personal;
 mod running;
 mod steering;
 mod submission;
+mod users;

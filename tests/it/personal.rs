@@ -1,21 +1,14 @@
 //! Personal mode for an ordinary user, and jobs that come without a `gqd`: offline, and twice.
 #![expect(clippy::unwrap_used, reason = "a test that cannot build its lab has failed")]
 
-use crate::lab::{Lab, Owner, Plan, cards, finish, until};
-use gq_model::End;
+use crate::lab::{Lab, Plan, accounts, cards, finish, until};
+use gq_model::{End, Reason};
 use std::{fs, os::unix::fs::MetadataExt};
 
 /// Needs root, to become somebody else; without it every other story is one of an ordinary user.
 #[test]
 fn an_ordinary_user_has_a_queue_of_his_own() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("not root: every other test has shown this already");
-        return;
-    }
-    let Some(nobody) = Owner::named("nobody") else {
-        eprintln!("there is no user nobody here");
-        return;
-    };
+    let Some([nobody]) = accounts(["nobody"]) else { return };
     let lab = Plan::new().node("n1", &cards(2)).owner(nobody.clone()).start();
     let job = lab.submit("--gpus=2", "id -u; echo $CUDA_VISIBLE_DEVICES; sleep 1000 & echo $! >pid");
     assert_eq!(job.output(), format!("{}\n0,1\n", nobody.uid));
@@ -24,6 +17,9 @@ fn an_ordinary_user_has_a_queue_of_his_own() {
     assert!(!fs::exists(format!("/proc/{}/exe", pid.trim())).unwrap());
     let deaf = lab.submit("-t 1s", "trap '' TERM; while :; do sleep 0.1; done");
     assert_eq!(deaf.ended(), End::Timeout);
+    // What the user may not write, his job may not either.
+    let theirs = lab.submit("-o /root/out", "true");
+    assert_eq!((theirs.ended(), theirs.reason()), (End::Failed, Reason::OutputFile));
     lab.ctl("drain n1 --reason mine");
     lab.ctl("resume n1");
     lab.node("n1").kill9();

@@ -36,6 +36,7 @@ pub struct Plan {
     rest: String,
     nodes: Vec<PlannedNode>,
     owner: Option<Owner>,
+    account: Option<String>,
     env: Vec<(OsString, OsString)>,
 }
 
@@ -127,6 +128,14 @@ impl Plan {
         self
     }
 
+    /// No personal queue but an installation: root starts the daemons, `gqd` becomes this account, and everybody else may
+    /// submit. The test has to be root.
+    #[must_use]
+    pub fn installed_for(mut self, account: &str) -> Self {
+        self.account = Some(account.to_owned());
+        self
+    }
+
     fn conf(&self, dir: &str, user: &str) -> String {
         let mut conf = format!(
             "[cluster]\nname = \"lab\"\nspool_dir = \"{dir}/spool\"\nstate_dir = \"{dir}/state\"\n\
@@ -134,6 +143,9 @@ impl Plan {
              [scheduler]\nkill_wait = \"1s\"\n{}\n{}\n",
             self.cluster, self.scheduler, self.rest
         );
+        if self.account.is_some() {
+            conf = conf.replacen("run_dir", &format!("node_dir = \"{dir}/node\"\nrun_dir"), 1);
+        }
         for node in &self.nodes {
             write!(conf, "[[node]]\nname = \"{}\"\n{}\n", node.name, node.toml).unwrap();
         }
@@ -160,11 +172,13 @@ impl Plan {
     pub fn ready(self) -> Lab {
         let dir = tempfile::Builder::new().prefix("gq-").tempdir_in("/tmp").unwrap();
         let me = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
-        let user = self.owner.as_ref().map_or(me, |owner| owner.name.clone());
+        let owner = self.owner.as_ref().map(|owner| owner.name.clone());
+        let user = self.account.clone().or(owner).unwrap_or(me);
         let text = self.conf(&dir.path().display().to_string(), &user);
+        let mode = if self.account.is_some() { 0o755 } else { 0o700 };
         fs::create_dir(dir.path().join("work")).unwrap();
         fs::write(dir.path().join("gq.conf"), text).unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
         if let Some(owner) = &self.owner {
             for path in ["", "work", "gq.conf"] {
                 chown(dir.path().join(path), Some(owner.uid), Some(owner.gid)).unwrap();
