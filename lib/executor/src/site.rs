@@ -135,7 +135,8 @@ impl Site {
             Record::Life { epoch, .. } => Some(epoch.0),
             _ => None,
         });
-        // In a new folder no earlier life is known: the clock makes it a later one all the same.
+        // It grows with every start, not only with every boot: reports are numbered from 1 in each life, so that nothing
+        // but results must be kept. In a new folder no earlier life is known: the clock makes it a later one all the same.
         let clock = u64::try_from(gq_daemon::now().0 / 1_000_000).unwrap_or(0);
         let epoch = Epoch(lived.max().unwrap_or(0).saturating_add(1).max(clock));
         let mut runs = Runs::default();
@@ -238,6 +239,8 @@ fn wait_for_cluster(
             return Ok(Some(cluster));
         }
         if !said {
+            // The service manager need not wait for gqd.
+            gq_daemon::ready();
             log::info!("{}: waiting until gqd --init has made it", spool_dir.join("cluster.uuid").display());
             said = true;
         }

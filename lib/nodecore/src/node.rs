@@ -263,11 +263,12 @@ impl Node {
         match order {
             Order::Start(assignment) => self.start(assignment, at, todo),
             Order::Stop(key, why) => self.stop(key, why, at, todo),
-            Order::Signal(key, signal) => {
-                if let Some(Run { stage: Stage::Up, .. }) = self.runs.get(&key) {
-                    todo.push(Effect::Control(key, Control::Signal(signal)));
-                }
-            }
+            Order::Signal(key, signal) => match self.runs.get(&key).map(|run| &run.stage) {
+                Some(Stage::Up) => todo.push(Effect::Control(key, Control::Signal(signal))),
+                Some(_) => {}
+                // So that the log need not keep this order for a run that nothing more will be heard of.
+                None => todo.push(Effect::Append(Record::Acked { key })),
+            },
         }
     }
 

@@ -1,8 +1,8 @@
 //! Lives: `gqnode`, `gqd` and `gqstep` go and come in any order, and every run ends once, with its right result.
 
 use crate::lab::{Lab, lines, until};
-use gq_model::{End, Epoch, Reason, RunKey, Seq};
-use gq_nodelog::Record;
+use gq_model::{BootId, End, Epoch, Outcome, Reason, RunKey, Seq, Timestamp};
+use gq_nodelog::{Log, Record, Taken};
 use gq_proto::{OrderBody, ReportBody, StopWhy};
 use nix::{
     sys::signal::{Signal, kill},
@@ -180,4 +180,40 @@ fn a_bad_conf_is_refused_at_the_start_and_ignored_later() {
         _ => None,
     });
     assert_eq!(cards, 3);
+}
+
+#[test]
+fn a_reboot_ends_what_lived_and_keeps_what_had_ended() {
+    let mut lab = Lab::new();
+    let (before, outcome) = (BootId([7; 16]), Outcome::without_exit(End::Timeout, Reason::TimeLimit, "kept"));
+    let [mut lived, mut had_ended, mut known] = [(); 3].map(|()| lab.job("echo never > never"));
+    let log = lab.node_folder().join("log");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    let (mut log, _) = Log::open(&log).unwrap();
+    let mut records =
+        vec![Record::Life { epoch: Epoch(5), boot: before, controller: Epoch(1), taken: Seq(0) }];
+    for (assignment, seq) in [&mut lived, &mut had_ended, &mut known].into_iter().zip(1..) {
+        assignment.boot = before;
+        let (key, at) = (assignment.key, Timestamp(9));
+        let what = Taken::Start(Box::new(assignment.clone()));
+        records.push(Record::Taken { seq: Seq(seq), controller: Epoch(1), what });
+        // A process that lives now, under the number that the supervisor had then.
+        records.push(Record::Up { key, pid: std::process::id(), pid_start: 1 });
+        records.push(Record::Started { key, at, session: std::process::id() });
+    }
+    let end = |key| Record::Ended { key, outcome: outcome.clone(), started: None, ended: Timestamp(9) };
+    records.extend([end(had_ended.key), end(known.key), Record::Acked { key: known.key }]);
+    log.append_all(&records).unwrap();
+    drop(log);
+    lab.orders = vec![OrderBody::Stop { key: known.key, why: StopWhy::Cancel }; 3];
+    lab.start(&[]);
+    lab.link();
+    assert_eq!(lab.head.as_ref().unwrap().ack, Seq(3));
+    assert!(lab.runs_joined().is_empty());
+    assert_eq!(lab.ended(had_ended.key), outcome);
+    let lost = lab.ended(lived.key);
+    assert_eq!((lost.end, lost.reason), (End::NodeFail, Reason::NodeFailure));
+    let last = lab.run("true");
+    lab.ended(last);
+    assert!(!lab.reports.values().any(|r| matches!(r, ReportBody::Ended { key, .. } if *key == known.key)));
 }
