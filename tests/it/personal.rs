@@ -1,5 +1,4 @@
 //! Personal mode for an ordinary user, and jobs that come without a `gqd`: offline, and twice.
-#![expect(clippy::unwrap_used, reason = "a test that cannot build its lab has failed")]
 
 use crate::lab::{Lab, Plan, accounts, cards, finish, until};
 use gq_model::{End, Reason};

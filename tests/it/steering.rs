@@ -1,5 +1,4 @@
 //! Steering: cancelling, signals, holding, releasing, requeueing, draining and stopping, whatever the job does just then.
-#![expect(clippy::unwrap_used, reason = "a test that cannot build its lab has failed")]
 
 use crate::lab::{Lab, until};
 use gq_model::{End, JobState, Reason};
