@@ -122,7 +122,8 @@ impl Household {
         self.decide(Input::Join(self.site.machine(cards)), &mut todo);
         self.remove_strangers();
         self.ballast.look();
-        self.settle(todo)
+        self.settle(todo)?;
+        self.shorten_log()
     }
 
     fn wait_for_cards(&self) -> Vec<gq_model::Card> {
@@ -517,18 +518,26 @@ impl Household {
             }
         }
         self.settle(todo)?;
+        self.shorten_log()?;
+        self.ballast.look();
+        Ok(())
+    }
+
+    /// Begins a new segment of the log when the current one is long, and drops those that nobody needs.
+    fn shorten_log(&mut self) -> Result<(), Stop> {
         let head = life(self.epoch, self.site.boot, &self.node);
-        let tidied = self.log.rotate_if(SEGMENT, &head).and_then(|_| {
+        let shortened = self.log.rotate_if(SEGMENT, &head).and_then(|_| {
             let live = self.node.kept().collect();
             self.log.drop_segments(&live)
         });
-        match tidied {
-            Ok(_) => {}
-            Err(e @ gq_nodelog::LogError::Sync(_)) => return Err(e.into()),
-            Err(e) => log::warn!("the log stays as long as it is: {e}"),
+        match shortened {
+            Ok(_) => Ok(()),
+            Err(e @ gq_nodelog::LogError::Sync(_)) => Err(e.into()),
+            Err(e) => {
+                log::warn!("the log stays as long as it is: {e}");
+                Ok(())
+            }
         }
-        self.ballast.look();
-        Ok(())
     }
 
     /// Reads the conf again; a bad one changes nothing.

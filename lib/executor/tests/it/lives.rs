@@ -217,3 +217,34 @@ fn a_reboot_ends_what_lived_and_keeps_what_had_ended() {
     lab.ended(last);
     assert!(!lab.reports.values().any(|r| matches!(r, ReportBody::Ended { key, .. } if *key == known.key)));
 }
+
+#[test]
+fn a_long_log_is_shortened_and_what_must_be_known_stays_known() {
+    let mut lab = Lab::new();
+    let assignment = lab.job("echo never > never");
+    let (key, folder) = (assignment.key, lab.node_folder().join("log"));
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    let (mut log, _) = Log::open(&folder).unwrap();
+    let mut records =
+        vec![Record::Taken { seq: Seq(41), controller: Epoch(4), what: Taken::Start(assignment.into()) }];
+    let detail = "x".repeat(100_000);
+    let outcome = Outcome::without_exit(End::Failed, Reason::NonZeroExitCode, detail);
+    records.extend(vec![Record::Ended { key, outcome, started: None, ended: Timestamp(1) }; 180]);
+    records.push(Record::Acked { key });
+    log.append_all(&records).unwrap();
+    drop(log);
+    lab.orders = vec![OrderBody::Signal { key, signal: 10 }; 41];
+    lab.epoch = Epoch(4);
+    for taken in [41, 42] {
+        lab.start(&[]);
+        lab.link();
+        let head = lab.head.as_ref().unwrap();
+        assert_eq!((head.ack, head.ack_epoch), (Seq(taken), Epoch(4)));
+        assert!(
+            !folder.join("0000000000000001.log").exists() && folder.join("0000000000000002.log").exists()
+        );
+        let next = lab.run("true");
+        lab.ended(next);
+        lab.end(Signal::SIGTERM);
+    }
+}
