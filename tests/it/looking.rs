@@ -185,3 +185,38 @@ fn what_users_typed_is_escaped_where_it_is_shown() {
     let list: Vec<Value> = lab.list("-t all");
     assert_eq!(list.len(), 1);
 }
+
+/// A terminal of so many columns, by `script`; none where there is no such program.
+fn on_terminal(lab: &Lab, columns: u32, variables: &[(&str, &str)]) -> Option<String> {
+    let mut script = Command::new("script");
+    let gqstat = crate::lab::program_path("gqstat");
+    script
+        .arg("-qec")
+        .arg(format!("stty cols {columns} rows 24; {} -t all", gqstat.display()))
+        .arg("/dev/null");
+    script
+        .env("GQ_CONF", lab.conf())
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .envs(variables.iter().copied());
+    let output = script.stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_table_fits_the_terminal_and_has_colours_there_only() {
+    let lab = Lab::with_cards(0);
+    let name = "n".repeat(120);
+    lab.submit(&format!("-H -J {name}"), "true");
+    let Some(shown) = on_terminal(&lab, 70, &[]) else {
+        eprintln!("left out: there is no program `script` here");
+        return;
+    };
+    assert!(shown.contains("\x1b[33m") && shown.contains("JOBID"), "{shown:?}");
+    let plain = on_terminal(&lab, 70, &[("NO_COLOR", "1")]).unwrap();
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    for line in plain.lines() {
+        assert!(line.trim_end().chars().count() <= 70, "{line:?}");
+    }
+    assert!(lab.say("gqstat -t all").ok().contains(&name), "elsewhere nothing is cut");
+}

@@ -12,5 +12,6 @@ mod order;
 mod personal;
 mod running;
 mod steering;
+mod storm;
 mod submission;
 mod users;

@@ -136,3 +136,26 @@ fn nothing_is_left_of_a_job_when_its_card_is_free() {
     let (first, second) = (job.view(), next.view());
     assert!(first["end_time"].as_f64() <= second["start_time"].as_f64(), "{first} {second}");
 }
+
+#[test]
+fn a_script_that_kills_its_supervisor_has_failed_and_is_swept_up() {
+    let lab = Lab::with_cards(1);
+    // In personal mode the supervisor is the user's own process.
+    let job = lab.submit("--gpus=1", "sleep 1001 & echo $! >pid; kill -9 $PPID; sleep 1002");
+    assert_eq!((job.ended(), job.reason()), (End::Failed, Reason::SupervisorLost));
+    let pid = fs::read_to_string(lab.work("pid")).unwrap();
+    assert!(!Path::new("/proc").join(pid.trim()).join("exe").exists());
+    assert_eq!(lab.submit("--gpus=1", "echo free").output(), "free\n");
+}
+
+#[test]
+fn a_sleeper_crosses_every_hop_and_runs_no_script() {
+    let lab = Lab::with_cards(0);
+    let good = lab.submit("--test-run=50ms", "touch ran");
+    let bad = lab.submit("--test-run=0:3", "touch ran");
+    assert_eq!((good.ended(), bad.ended()), (End::Completed, End::Failed));
+    assert_eq!(bad.view()["exit_code"], 3);
+    let long = lab.submit("--test-run=1h -t 1s", "touch ran");
+    assert_eq!(long.ended(), End::Timeout);
+    assert!(!lab.work("ran").exists());
+}

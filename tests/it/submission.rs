@@ -212,3 +212,18 @@ fn a_script_is_frozen_when_it_is_submitted() {
     lab.ctl(&format!("release {}", job.id));
     assert_eq!(job.output(), "first\n");
 }
+
+#[test]
+fn a_client_that_waits_goes_on_when_gqd_is_back() {
+    let lab = Lab::with_cards(0);
+    let mut waiting = lab.client("gqsub");
+    waiting.args(["--wait", "-J", "long", "--wrap", "until [ -e go ]; do sleep 0.02; done; exit 5"]);
+    let child = waiting.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let job = crate::lab::until("it is there", || lab.list("-n long -t R").pop());
+    lab.gqd.kill9();
+    lab.file("go", "");
+    lab.gqd.start();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lab.job(&job["id"].to_string()).ended(), End::Failed);
+}
