@@ -19,7 +19,6 @@ use std::{
     ffi::OsString,
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
-    process::ExitCode,
 };
 use trouble::Trouble;
 
@@ -30,10 +29,10 @@ use trouble::Trouble;
 /// appending) as standard output. See [`gq_host::spawn_supervisor`].
 ///
 /// Exits 0 when the run's result is in the log, whatever it is; 2 when it was not started by `gqnode`.
-pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
     let Some(key) = args.next().and_then(|a| a.to_str()?.parse::<RunKey>().ok()) else {
         eprintln!("gqstep: gqnode starts this program, one for each run; to submit a job use gqsub");
-        return ExitCode::from(2);
+        return 2;
     };
     let mut journal = Journal::new(key, Appender::from_fd(gq_host::take_stdout()));
     let stdin = std::io::stdin();
@@ -45,7 +44,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
     journal.push(last);
     journal.finish();
-    ExitCode::SUCCESS
+    0
 }
 
 /// From the first act to the last record.
@@ -56,7 +55,10 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
     let pid_start =
         gq_host::process_start(pid).ok_or_else(|| Trouble::site("/proc does not show this process"))?;
     journal.push(Record::Up { key, pid, pid_start });
-    journal.flush();
+    if journal.flush().is_some() {
+        // Without its first record this run could be started a second time by a gqnode that never heard of it.
+        return Err(Trouble::site("the node's log cannot be written"));
+    }
     let assignment = assignment(key)?;
     let account = account(&assignment)?;
     let spool = std::env::var_os(ENV_SPOOL)
