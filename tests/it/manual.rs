@@ -41,7 +41,7 @@ fn rendered(page: &PathBuf) -> Option<(&'static str, Output)> {
     let man = run("man", &["--warnings", "-l"]);
     match man.filter(|done| done.status.success()) {
         Some(done) => Some(("man", done)),
-        None => Some(("mandoc", run("mandoc", &["-T", "lint", "-W", "warning"])?)),
+        None => Some(("mandoc", run("mandoc", &["-T", "lint", "-W", "error"])?)),
     }
 }
 

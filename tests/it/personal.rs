@@ -59,7 +59,15 @@ fn a_job_left_offline_is_taken_up_when_gqd_is_there() {
     until("it is looked at", || (!file.exists()).then_some(()));
     assert_eq!(lab.submit("", "true").ended(), End::Completed);
     assert_eq!(lab.list("-t all -n left").len(), 1, "one job");
-    assert!(lab.gqd.said().contains("a job already"), "it is set aside, and that is told");
+    assert!(
+        lab.gqd.said().contains(&format!("it is job {} already", job.id)),
+        "it is set aside, and that is told"
+    );
+    // What can never run is set aside too, and the log says why.
+    assert_eq!(lab.gqd.stop(), Some(0));
+    lab.run("gqsub", &["--offline", "--gpus=9", "--wrap", "true"]).ok();
+    lab.gqd.start();
+    until("it is refused", || lab.gqd.said_now().contains("could ever run this: 1 cpus").then_some(()));
     // What is no job file is set aside, and nothing else happens.
     let bad = lab.dir().join("spool/drop").join(format!("{}.job", "0".repeat(32)));
     fs::write(&bad, "nonsense").unwrap();

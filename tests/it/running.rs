@@ -100,15 +100,15 @@ fn a_missing_folder_fails_the_job_and_says_which() {
 #[test]
 fn a_job_that_outlives_its_limit_is_a_timeout_whatever_it_says() {
     let lab = Lab::with_cards(1);
-    let polite = lab.submit("-t 1s -c1", "trap 'echo told; exit 0' TERM; while :; do sleep 0.1; done");
-    let deaf = lab.submit("-t 1s -c1 --gpus=1", "trap '' TERM; while :; do sleep 0.1; done");
+    let polite = lab.submit("-t 2s -c1", "trap 'echo told; exit 0' TERM; while :; do sleep 0.1; done");
+    let deaf = lab.submit("-t 2s -c1 --gpus=1", "trap '' TERM; while :; do sleep 0.1; done");
     let next = lab.submit("--gpus=1", "true");
     assert_eq!((polite.ended(), polite.reason()), (End::Timeout, Reason::TimeLimit));
     assert!(polite.out().ends_with("told\n"), "{}", polite.out());
     assert_eq!((deaf.ended(), deaf.reason()), (End::Timeout, Reason::TimeLimit));
     let view = deaf.view();
     let lived = view["end_time"].as_f64().unwrap() - view["start_time"].as_f64().unwrap();
-    assert!((2.0..8.0).contains(&lived), "a second, and another: {lived}");
+    assert!((3.0..9.0).contains(&lived), "two seconds, and another: {lived}");
     assert_eq!(view["signal"], 9);
     assert_eq!(next.ended(), End::Completed);
     let brief = lab.submit("-t 30s", "true");

@@ -61,7 +61,7 @@ impl Courier for Couriers {
                     }
                 }
                 Effect::Order { node, seq, order } => self.post.order(&node, seq, &order),
-                Effect::Discard { drop_name } => self.filer.discard(drop_name),
+                Effect::Discard { drop_name, why } => self.filer.discard(drop_name, why),
                 Effect::File { .. } | Effect::Outlook(_) => {}
             }
         }

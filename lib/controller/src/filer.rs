@@ -14,7 +14,7 @@ const WAITING: usize = 16;
 enum Work {
     File(Vec<Filing>, Sender<Vec<Option<String>>>, Sender<Result<(), String>>),
     GiveBack(Vec<Filing>),
-    Discard(String),
+    Discard(String, String),
 }
 
 /// The filing thread's inbox.
@@ -70,9 +70,9 @@ impl Filer {
     }
 
     /// Removes a file from the drop box that is not wanted there.
-    pub(crate) fn discard(&self, drop_name: String) {
+    pub(crate) fn discard(&self, drop_name: String, why: String) {
         // What stays is removed as old a day later.
-        let _ = self.work.try_send(Work::Discard(drop_name));
+        let _ = self.work.try_send(Work::Discard(drop_name, why));
     }
 }
 
@@ -90,7 +90,7 @@ fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
                     give_back(spool, &filing);
                 }
             }
-            Work::Discard(name) => discard(spool, &name),
+            Work::Discard(name, why) => discard(spool, &name, &why),
         }
     }
 }
@@ -124,11 +124,11 @@ fn give_back(spool: &Spool, filing: &Filing) {
 }
 
 /// A refused file of the scan is kept for people to look at; what a client waits beside, the client removes.
-fn discard(spool: &Spool, name: &str) {
+fn discard(spool: &Spool, name: &str, why: &str) {
     if !name.ends_with(".job") {
         return;
     }
-    log::warn!("drop/{name}: refused, or a job already; set aside");
+    log::warn!("drop/{name}: {why}; set aside");
     if let Err(error) = spool.quarantine(name) {
         log::warn!("{error}");
     }

@@ -15,7 +15,6 @@ pub(crate) fn submit(
     submission: &Submission,
     known: Option<(JobId, Uid)>,
 ) -> Decision {
-    let discard = Effect::Discard { drop_name: submission.drop_name.clone() };
     let answer = match known {
         Some((job, owner)) if owner == submission.by.uid => Answer::Submitted(job),
         Some(_) => Answer::Refused(
@@ -35,8 +34,13 @@ pub(crate) fn submit(
             Err(refusal) => Answer::Refused(refusal),
         },
     };
+    let why = match &answer {
+        Answer::Submitted(job) => format!("it is job {job} already"),
+        Answer::Refused(refusal) => refusal.text.clone(),
+        Answer::Tested { .. } | Answer::Done { .. } => String::new(),
+    };
     let mut decision = Decision::reply(client, answer);
-    decision.effects.push(discard);
+    decision.effects.push(Effect::Discard { drop_name: submission.drop_name.clone(), why });
     decision
 }
 

@@ -287,6 +287,8 @@ pub enum Effect {
     Discard {
         /// Its name there.
         drop_name: String,
+        /// Why, for the log: whoever left it offline is told in no other way.
+        why: String,
     },
     /// The outlook changed.
     Outlook(Outlook),

@@ -166,7 +166,7 @@ impl Courier for Post {
                     assert_eq!(twice, None, "{client:?} was answered twice");
                 }
                 Effect::Order { node, seq, order } => self.orders.push((node, seq, order)),
-                Effect::Discard { drop_name } => drop(self.drop_box.remove(&drop_name)),
+                Effect::Discard { drop_name, .. } => drop(self.drop_box.remove(&drop_name)),
                 Effect::File { .. } | Effect::Outlook(_) => {}
             }
         }
