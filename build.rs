@@ -13,8 +13,11 @@ fn main() {
         return;
     }
     let found = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
-    let path = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    let Some(out) = env::var_os("OUT_DIR").filter(|_| Path::new(&path).is_absolute() && Path::new(&path).exists()) else {
+    let path =
+        found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let Some(out) =
+        env::var_os("OUT_DIR").filter(|_| Path::new(&path).is_absolute() && Path::new(&path).exists())
+    else {
         return;
     };
     // The linker finds this script where it looks for the shared library.
