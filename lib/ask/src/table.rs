@@ -77,7 +77,7 @@ pub(crate) static TABLE: &[Row] = &[
     row("gpus-per-node", None, Value("[MODEL:]N"), "Cards on each node", keep!(gpus_per_node, cards::cards)),
     row("gpus-per-task", None, Value("[MODEL:]N"), "Cards for each process (see --ntasks)", keep!(gpus_per_task, cards::cards)),
     row("gres", None, Value("gpu[:MODEL][:N]"), "Cards on each node, in the words of Slurm", keep!(gres, cards::gres)),
-    row("gpu-mem", None, Value("SIZE"), "Least memory of each card; alone, it asks for one card", keep!(gpu_mem, values::some_memory)),
+    row("gpu-mem", None, Value("SIZE"), "Least memory of each card, as it is sold; alone, it asks for one card", keep!(gpu_mem, values::some_memory)),
     row("output", Some('o'), Value("PATTERN"), "File for standard output, with %j %A %a %x %u %N %n %t %%; gq-%j.out when not said", keep!(output, values::path)),
     row("error", Some('e'), Value("PATTERN"), "File for standard error; the one for standard output when not said", keep!(error, values::path)),
     row("input", Some('i'), Value("PATTERN"), "File for standard input; /dev/null when not said", keep!(input, values::path)),

@@ -63,6 +63,12 @@ pub struct Card {
 }
 
 impl Card {
+    /// Whether it serves a wish for `least` memory. Drivers keep one or two per cent back for themselves, and people ask for what a
+    /// card is sold with (80G of a card that reports 81,559 MiB): a fiftieth less than asked, and a gibibyte at most, counts as enough.
+    pub fn offers(&self, least: MiB) -> bool {
+        self.memory.saturating_add(MiB((least.0 / 50).min(1024))) >= least
+    }
+
     /// Whether `wanted` names this card's model: equal without regard to case, or one of the parts of the model's name
     /// between blanks, `-` and `_` (so `a100` fits `NVIDIA A100-SXM4-80GB`), or several such parts in a row.
     pub fn is_model(&self, wanted: &str) -> bool {
@@ -99,6 +105,27 @@ pub struct CardUse {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn a_card_offers_what_it_is_sold_with() {
+        let card = |mib| Card {
+            index: 0,
+            uuid: None,
+            model: "x".to_string(),
+            memory: MiB(mib),
+            minor: None,
+            nvlink: Vec::new(),
+            mig: false,
+            slices: Vec::new(),
+            health: CardHealth::Good,
+        };
+        // As NVML reports an H100 of 80 GB, an A100 of 40 GB and an A30 of 24 GB.
+        for (reported, sold) in [(81_559, 80), (40_448, 40), (24_258, 24)] {
+            assert!(card(reported).offers(MiB(sold * 1024)), "{sold} GB");
+            assert!(!card(reported).offers(MiB((sold + 1) * 1024)), "{sold} GB is not {} GB", sold + 1);
+        }
+        assert!(card(0).offers(MiB(0)) && !card(0).offers(MiB(1024)));
+    }
 
     #[test]
     fn a_model_is_named_by_whole_parts_of_its_name() {

@@ -26,7 +26,7 @@ pub fn could_ever(shape: &Shape, cpus: u32, memory: MiB, cards: &[Card]) -> bool
 
 fn is_wanted(ask: &CardAsk, card: &Card) -> bool {
     ask.model.as_ref().is_none_or(|model| card.is_model(model))
-        && ask.memory.is_none_or(|least| card.memory >= least)
+        && ask.memory.is_none_or(|least| card.offers(least))
 }
 
 /// Whether this node, empty and with the cards that are well now, could run a job of this shape.
