@@ -2,7 +2,8 @@
 
 use crate::link::Out;
 use crossbeam_channel::Sender;
-use gq_model::{Card, RunKey, Seq};
+use gq_host::Account;
+use gq_model::{Card, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
 
 /// Most events that wait for the deciding thread; the threads then wait for it.
@@ -19,6 +20,8 @@ pub enum Event {
     Swept(RunKey, u32),
     /// The cards were looked at.
     Cards(Vec<Card>),
+    /// A uid was looked up: its account, if it has one, or why nobody knows.
+    Account(Uid, Result<Option<Account>, String>),
     /// The link wants to know what to say of this node.
     HeadWanted(Sender<Head>),
     /// The link tried to come up, for the first time or again, and did not.

@@ -2,6 +2,7 @@
 //! log, syncs results, reports, launches. No decision of its own is longer than a match arm.
 
 use crate::{
+    accounts::Accounts,
     ballast::Ballast,
     border,
     broom::Task,
@@ -14,16 +15,14 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, select};
 use gq_daemon::{Signal, now};
-use gq_host::{SpawnRequest, lock_folder, spawn_supervisor};
-use gq_model::{Assignment, Epoch, RunKey, Seq};
-use gq_nodecore::{Effect, Input, Node, Record, Serves, TurnAway};
+use gq_host::lock_folder;
+use gq_model::{Epoch, RunKey, Seq};
+use gq_nodecore::{Effect, Input, Node, Record, TurnAway};
 use gq_nodelog::Log;
 use gq_proto::{Head, LETTER_VERSION};
 use std::{
     collections::BTreeSet,
-    fs::DirBuilder,
     io,
-    os::unix::fs::DirBuilderExt,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -60,6 +59,8 @@ pub struct Household {
     pub broom: Sender<Task>,
     /// Who looks at the cards.
     pub cards: Sender<Declared>,
+    /// Who looks up accounts.
+    pub accounts: Accounts,
     /// What happens.
     pub events: Receiver<Event>,
     /// Signals to this process.
@@ -231,7 +232,7 @@ impl Household {
         Ok(())
     }
 
-    fn decide(&mut self, input: Input, todo: &mut Vec<Effect>) {
+    pub(crate) fn decide(&mut self, input: Input, todo: &mut Vec<Effect>) {
         if let Input::Logged(record) = &input {
             self.loose.unsynced |= is_end(record);
         }
@@ -248,6 +249,7 @@ impl Household {
             }
             Event::Swept(key, left) => self.decide(Input::Swept { key, left, at: now() }, todo),
             Event::Cards(cards) => self.decide(Input::Cards(cards), todo),
+            Event::Account(uid, found) => self.account_told(uid, &found, todo),
             // If the link's thread is gone, so is what it wanted.
             Event::HeadWanted(give) => drop(give.send(self.head())),
             Event::NotLinked => self.say_ready(),
@@ -423,13 +425,7 @@ impl Household {
     fn act(&mut self, effect: Effect, todo: &mut Vec<Effect>) {
         match effect {
             Effect::Append(record) => todo.push(Effect::Append(record)),
-            Effect::Launch(assignment) => {
-                let key = assignment.key;
-                if let Err(e) = self.launch(&assignment) {
-                    log::error!("run {key} cannot be launched: {e}");
-                    self.decide(Input::LaunchFailed { key, detail: e.to_string() }, todo);
-                }
-            }
+            Effect::Launch(assignment) => self.launch(&assignment, todo),
             Effect::Control(key, control) => {
                 if !self.runs.control(key, border::to_host(control)) {
                     self.loose.later.push(Effect::Control(key, control));
@@ -456,34 +452,6 @@ impl Household {
         }
     }
 
-    fn launch(&mut self, assignment: &Assignment) -> io::Result<()> {
-        let key = assignment.key;
-        if self.ballast.is_spent() {
-            let words =
-                format!("the disk of {} is full; what is left is for results", self.site.folder.display());
-            return Err(io::Error::new(io::ErrorKind::StorageFull, words));
-        }
-        let folder = self.folder_of(key);
-        match DirBuilder::new().mode(0o711).create(&folder) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            Ok(()) | Err(_) => {}
-        }
-        let run_folder = lock_folder(&folder)?
-            .ok_or_else(|| io::Error::other("a supervisor of this run lives already"))?;
-        let supervisor = spawn_supervisor(SpawnRequest {
-            exe: &self.site.gqstep,
-            key,
-            assignment_json: &serde_json::to_string(assignment)?,
-            spool_dir: &self.site.config.cluster.spool_dir,
-            run_folder,
-            log: self.log.hand_out(key).map_err(io::Error::other)?,
-            serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
-        })?;
-        self.runs.enter(assignment);
-        self.runs.watch(key, supervisor, &mut self.watcher);
-        Ok(())
-    }
-
     /// Removes what is kept of a run.
     fn forget(&mut self, key: RunKey) {
         self.runs.forget(key);
@@ -500,7 +468,7 @@ impl Household {
         }
     }
 
-    fn folder_of(&self, key: RunKey) -> PathBuf {
+    pub(crate) fn folder_of(&self, key: RunKey) -> PathBuf {
         self.site.folder.join("runs").join(key.to_string())
     }
 
@@ -508,6 +476,7 @@ impl Household {
     fn tick(&mut self) -> Result<(), Stop> {
         let mut todo = std::mem::take(&mut self.loose.later);
         self.read_log(&mut todo)?;
+        self.give_up_launches(&mut todo);
         for key in self.runs.unseen() {
             if self.is_alive(key) {
                 self.runs.find(key, &mut self.watcher);

@@ -2,8 +2,10 @@
 //! and runs no job itself: that is `gqstep`'s.
 //!
 //! One thread decides and acts (`household`). Others wait for it: `watcher` for the log and for supervisors, `link` (or
-//! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver.
+//! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver, `accounts` for
+//! the directory of users.
 
+mod accounts;
 mod ballast;
 mod border;
 mod broom;
@@ -12,6 +14,7 @@ mod event;
 mod files;
 mod folders;
 mod household;
+mod launch;
 mod link;
 mod runs;
 mod site;
@@ -106,6 +109,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         .map_err(system("supervisors cannot be watched"))?;
     let broom = broom::start(tell.clone()).map_err(system("a thread cannot be started"))?;
     let cards = cards::start(site.declared(), tell.clone()).map_err(system("a thread cannot be started"))?;
+    let accounts = accounts::start(tell.clone()).map_err(system("a thread cannot be started"))?;
     let mut household = Household {
         site,
         node,
@@ -115,6 +119,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         watcher,
         broom,
         cards,
+        accounts,
         events,
         signals,
         ballast,

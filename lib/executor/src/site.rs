@@ -85,6 +85,8 @@ pub struct Site {
     pub folder: PathBuf,
     /// The program of the supervisors.
     pub gqstep: PathBuf,
+    /// Whether this process is protected from being killed when memory runs out, and so its supervisors.
+    pub oom_protected: bool,
     /// Whether letters go as files.
     pub files: bool,
 }
@@ -115,7 +117,8 @@ impl Site {
         make_safe(&folder.join("runs"))?;
         let parties = Parties { cluster, node, trusted: vec![Uid(0), me, gqd] };
         let files = options.get_flag("files");
-        Ok(Some(Self { conf_file, config, parties, gqd, boot, serves, folder, gqstep, files }))
+        let oom_protected = gq_host::is_oom_protected();
+        Ok(Some(Self { conf_file, config, parties, gqd, boot, serves, folder, gqstep, oom_protected, files }))
     }
 
     /// Opens the log, which keeps a second `gqnode` out, and begins a new life; on a full disk at the ballast's cost.

@@ -1,6 +1,6 @@
 //! The files of one run: the job file, read as its owner, and the script made from it in the run's folder.
 
-use crate::user::Account;
+use crate::{identity::own_uid, user::Account};
 use gq_model::Uid;
 use nix::{
     errno::Errno,
@@ -109,7 +109,7 @@ pub fn make_script(folder: BorrowedFd<'_>, account: &Account) -> io::Result<(Pat
         }
         made => made,
     }?;
-    if nix::unistd::geteuid().is_root() {
+    if account.uid != own_uid() {
         fchown(&file, Some(NixUid::from_raw(account.uid.0)), Some(Gid::from_raw(account.gid)))?;
     }
     Ok((path, file.into()))

@@ -17,14 +17,15 @@ mod user;
 
 pub use control::{Control, StopKind, Supervisor};
 pub use files::{JobFileTrouble, folder_path, make_script, read_job_file, remove_script};
-pub use identity::{become_user, die_with, own_uid};
+pub use identity::{become_user, die_with, give_up_oom_protection, is_oom_protected, own_uid};
 pub use inbox::{Event, Inbox, reset_signals};
 pub use launch::{ExecTrouble, execute, fork, own_session, settle, sleep_exactly};
 pub use limits::apply_limits;
 pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};
 pub use process::process_start;
 pub use spawn::{
-    ENV_ASSIGNMENT, ENV_ROOT, ENV_SPOOL, SpawnRequest, block_control_signal, lock_folder, spawn_supervisor,
+    Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, SpawnRequest, block_control_signal,
+    lock_folder, spawn_supervisor,
 };
 pub use stdio::{
     NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,

@@ -2,9 +2,13 @@
 //! have been given again, so everything here goes by a pidfd opened first and a look at `/proc` after it.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
+
+/// No `/proc/PID/stat` is longer: a name and 50 numbers.
+const LONGEST_STAT: usize = 2048;
 
 /// What `/proc/PID/stat` says of a process, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +34,10 @@ pub fn process_start(pid: u32) -> Option<u64> {
 }
 
 pub fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    // The kernel hands the line over whole: one read instead of the five of a file whose length nobody knows.
+    let mut line = [0; LONGEST_STAT];
+    let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+    parse_stat(line.get(..length)?)
 }
 
 /// The second field is the program's name in parentheses and may itself hold blanks and parentheses.

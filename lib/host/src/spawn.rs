@@ -1,8 +1,12 @@
 //! Starting supervisors, and telling whether one lives: it holds the lock of its run's folder from its first moment to
 //! its last, since the lock belongs to the open folder that it inherits.
 
-use crate::control::{Supervisor, control_signal};
+use crate::{
+    control::{Supervisor, control_signal},
+    user::Account,
+};
 use gq_model::RunKey;
+use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
@@ -16,10 +20,21 @@ use std::{
 
 /// Variable of a supervisor's environment: its assignment as JSON.
 pub const ENV_ASSIGNMENT: &str = "GQSTEP_ASSIGNMENT";
+/// Variable of a supervisor's environment: what the script's process is to become, as JSON; see [`Becoming`].
+pub const ENV_BECOMING: &str = "GQSTEP_BECOMING";
 /// Variable of a supervisor's environment: the spool directory.
 pub const ENV_SPOOL: &str = "GQSTEP_SPOOL";
 /// Variable of a supervisor's environment: `1` when it may run jobs of root.
 pub const ENV_ROOT: &str = "GQSTEP_ROOT";
+
+/// What `gqnode` knows of the process that becomes the script, so that no supervisor has to find it out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Becoming {
+    /// The account of the assignment's uid; none when it has none.
+    pub account: Option<Account>,
+    /// Whether `gqnode` is protected from being killed when memory runs out. The supervisor stays so; a job is not.
+    pub oom_protected: bool,
+}
 
 /// What a supervisor is started with.
 #[derive(Debug)]
@@ -30,6 +45,8 @@ pub struct SpawnRequest<'a> {
     pub key: RunKey,
     /// The run's assignment as JSON.
     pub assignment_json: &'a str,
+    /// What its script's process is to become.
+    pub becoming: &'a Becoming,
     /// The spool directory.
     pub spool_dir: &'a Path,
     /// The run's folder, locked: see [`lock_folder`].
@@ -67,6 +84,7 @@ pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Supervisor> {
         .arg(request.key.to_string())
         .env_clear()
         .env(ENV_ASSIGNMENT, request.assignment_json)
+        .env(ENV_BECOMING, serde_json::to_string(request.becoming)?)
         .env(ENV_SPOOL, request.spool_dir)
         .stdin(Stdio::from(request.run_folder))
         .stdout(Stdio::from(request.log))

@@ -5,7 +5,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::{
-        fd::{BorrowedFd, FromRawFd, OwnedFd},
+        fd::{FromRawFd, OwnedFd},
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::Path,
@@ -32,15 +32,15 @@ pub fn set_umask(umask: u32) {
 /// When there is no `/dev/null`.
 pub fn detach_stdio() -> io::Result<()> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    install_stdio(&null, &null, &null)
+    install_stdio(Some(&null), &null, &null)
 }
 
-/// Makes these three standard input, output and error.
+/// Makes these three standard input, output and error; without `input`, standard input stays what it is.
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn install_stdio(input: &File, output: &File, error: &File) -> io::Result<()> {
-    nix::unistd::dup2_stdin(input)?;
+pub fn install_stdio(input: Option<&File>, output: &File, error: &File) -> io::Result<()> {
+    input.map_or(Ok(()), nix::unistd::dup2_stdin)?;
     nix::unistd::dup2_stdout(output)?;
     nix::unistd::dup2_stderr(error)?;
     Ok(())
@@ -55,7 +55,7 @@ pub fn open_input(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
     }
-    make_blocking(&file)?;
+    make_blocking(&file, OFlag::empty())?;
     Ok(file)
 }
 
@@ -73,7 +73,7 @@ pub fn open_output(path: &Path, append: bool) -> io::Result<File> {
         .mode(0o666)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)?;
-    make_blocking(&file)?;
+    make_blocking(&file, if append { OFlag::O_APPEND } else { OFlag::empty() })?;
     Ok(file)
 }
 
@@ -86,9 +86,9 @@ pub fn same_file(a: &File, b: &File) -> io::Result<bool> {
     Ok(a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()))
 }
 
-fn make_blocking(file: &File) -> io::Result<()> {
-    let fd: BorrowedFd<'_> = std::os::fd::AsFd::as_fd(file);
-    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
-    fcntl(fd, FcntlArg::F_SETFL(flags & !OFlag::O_NONBLOCK))?;
+/// Takes `O_NONBLOCK` away, from regular files too: io_uring would heed it there. `flags`: those of the flags that can be
+/// changed which the file was opened with.
+fn make_blocking(file: &File, flags: OFlag) -> io::Result<()> {
+    fcntl(file, FcntlArg::F_SETFL(flags))?;
     Ok(())
 }

@@ -24,6 +24,8 @@ const NOT_STARTED: u8 = 71;
 pub struct Launch<'a> {
     pub assignment: &'a Assignment,
     pub account: &'a Account,
+    /// Whether this process is protected from being killed when memory runs out, as no job is.
+    pub oom_protected: bool,
     pub spool: &'a Path,
     /// The run's folder.
     pub folder: BorrowedFd<'a>,
@@ -57,6 +59,9 @@ pub fn child(launch: &Launch<'_>, mut pipe: PipeWriter) -> u8 {
 fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
     let Launch { assignment, account, .. } = launch;
     gq_host::own_session().map_err(Trouble::kernel("a session"))?;
+    if launch.oom_protected {
+        gq_host::give_up_oom_protection().map_err(Trouble::kernel("/proc/self/oom_score_adj"))?;
+    }
     let (path, script) = gq_host::make_script(launch.folder, account)
         .map_err(Trouble::kernel("the script's file in the node's folder"))?;
     gq_host::detach_stdio().map_err(Trouble::kernel("/dev/null"))?;
@@ -128,9 +133,11 @@ fn open_stdio(assignment: &Assignment, account: &Account, spec: &JobSpec) -> Res
         node: Some(&assignment.node),
     };
     let path = |pattern: Option<&str>| output_path(pattern, &spec.work_dir, &fields);
-    let input_path = spec.stdin.as_deref().map_or_else(|| "/dev/null".to_owned(), |p| path(Some(p)));
-    let input = gq_host::open_input(Path::new(&input_path))
-        .map_err(|e| at_path(Reason::InputFile, &input_path, &e))?;
+    let input_path = spec.stdin.as_deref().map(|p| path(Some(p)));
+    let open_input =
+        |path: &str| gq_host::open_input(Path::new(path)).map_err(|e| at_path(Reason::InputFile, path, &e));
+    // Without one it stays the /dev/null that it is already.
+    let input = input_path.as_deref().map(open_input).transpose()?;
     let append = spec.open_mode == OpenMode::Append;
     let open = |path: &str| {
         gq_host::open_output(Path::new(path), append).map_err(|e| match e.raw_os_error() {
@@ -147,7 +154,7 @@ fn open_stdio(assignment: &Assignment, account: &Account, spec: &JobSpec) -> Res
     let error = error_path.as_deref().map(open).transpose()?;
     // Two names of one file share one place in it, so that neither writes over the other.
     let error = error.filter(|error| !gq_host::same_file(error, &output).unwrap_or(false));
-    gq_host::install_stdio(&input, &output, error.as_ref().unwrap_or(&output))
+    gq_host::install_stdio(input.as_ref(), &output, error.as_ref().unwrap_or(&output))
         .map_err(Trouble::kernel("standard input, output and error"))
 }
 

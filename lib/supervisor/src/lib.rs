@@ -9,7 +9,7 @@ mod outcome;
 mod trouble;
 mod variables;
 
-use gq_host::{Account, ENV_ASSIGNMENT, ENV_ROOT, ENV_SPOOL, Inbox};
+use gq_host::{Account, Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, Inbox};
 use gq_model::{Assignment, MAX_ASSIGNMENT, Reason, RunKey, Uid};
 use gq_nodelog::{Appender, Record};
 use journal::Journal;
@@ -24,8 +24,8 @@ use trouble::Trouble;
 
 /// Lives the life of a supervisor.
 ///
-/// `args`: the program's arguments without its name: the run's key, for people who look at `ps`. The assignment and the
-/// spool directory come as environment variables, the run's folder (locked) as standard input, the node's log (open for
+/// `args`: the program's arguments without its name: the run's key, for people who look at `ps`. The assignment, the
+/// account and the spool directory come as environment variables, the run's folder (locked) as standard input, the node's log (open for
 /// appending) as standard output. See [`gq_host::spawn_supervisor`].
 ///
 /// Exits 0 when the run's result is in the log, whatever it is; 2 when it was not started by `gqnode`.
@@ -60,12 +60,19 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         return Err(Trouble::site("the node's log cannot be written"));
     }
     let assignment = assignment(key)?;
-    let account = account(&assignment)?;
+    let Becoming { account: found, oom_protected } = becoming()?;
+    let account = account(&assignment, found)?;
     let spool = std::env::var_os(ENV_SPOOL)
         .map(PathBuf::from)
         .ok_or_else(|| Trouble::site(format!("started without {ENV_SPOOL}")))?;
-    let launch =
-        Launch { assignment: &assignment, account: &account, spool: &spool, folder, supervisor: pid };
+    let launch = Launch {
+        assignment: &assignment,
+        account: &account,
+        oom_protected,
+        spool: &spool,
+        folder,
+        supervisor: pid,
+    };
     Ok(Life::begin(&launch, inbox)?.live(journal))
 }
 
@@ -84,9 +91,16 @@ fn assignment(key: RunKey) -> Result<Assignment, Trouble> {
     }
 }
 
-/// Whose process the script is to be. The last of three refusals of jobs of root; the others are at admission and in
+fn becoming() -> Result<Becoming, Trouble> {
+    let text = std::env::var(ENV_BECOMING)
+        .map_err(|e| Trouble::site(format!("started without {ENV_BECOMING}: {e}")))?;
+    serde_json::from_str(&text).map_err(|e| Trouble::site(format!("{ENV_BECOMING} that cannot be read: {e}")))
+}
+
+/// Whose process the script is to be; `found` is what `gqnode` found under the assignment's uid. Nothing is looked up
+/// here: that would cost every run more than all else a supervisor does. The last of three refusals of jobs of root; the others are at admission and in
 /// the node.
-fn account(assignment: &Assignment) -> Result<Account, Trouble> {
+fn account(assignment: &Assignment, found: Option<Account>) -> Result<Account, Trouble> {
     let (own, uid) = (gq_host::own_uid(), assignment.uid);
     let serves_root = own == Uid(0) && std::env::var_os(ENV_ROOT).is_some_and(|v| v == "1");
     if uid == Uid(0) && !serves_root {
@@ -95,12 +109,12 @@ fn account(assignment: &Assignment) -> Result<Account, Trouble> {
     if own != Uid(0) && own != uid {
         return Err(Trouble::site(format!("this node runs jobs of uid {own} only, not of uid {uid}")));
     }
-    match Account::of(uid) {
-        Ok(Some(account)) => Ok(account),
-        Ok(None) if own == uid => Ok(Account::nameless(uid)),
-        Ok(None) => {
+    match found {
+        Some(account) if account.uid == uid => Ok(account),
+        Some(account) => Err(Trouble::site(format!("the account of uid {}, not of {uid}", account.uid))),
+        None if own == uid => Ok(Account::nameless(uid)),
+        None => {
             Err(Trouble::user(Reason::UserGone, format!("uid {uid} has no account on {}", assignment.node)))
         }
-        Err(e) => Err(Trouble::site(format!("looking up uid {uid}: {}", gq_host::words(&e)))),
     }
 }

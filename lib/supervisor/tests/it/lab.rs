@@ -25,6 +25,8 @@ pub struct Lab {
     watch: Watch,
     pub records: Vec<Record>,
     pub uid: Uid,
+    /// Changes the account that a supervisor is told.
+    pub account: fn(&mut gq_host::Account),
     jobs: u64,
 }
 
@@ -55,7 +57,7 @@ impl Lab {
         chown(dir.path().join("work"), Some(uid.0), None).unwrap();
         let (log, _) = Log::open(&dir.path().join("log")).unwrap();
         let watch = log.watch().unwrap();
-        Self { dir, log, watch, records: Vec::new(), uid, jobs: 0 }
+        Self { dir, log, watch, records: Vec::new(), uid, account: |_| {}, jobs: 0 }
     }
 
     pub fn work(&self, name: &str) -> PathBuf {
@@ -120,6 +122,10 @@ impl Lab {
         let folder = self.folder(assignment.key);
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).unwrap();
+        let mut account = gq_host::Account::of(assignment.uid).unwrap();
+        if let Some(account) = &mut account {
+            (self.account)(account);
+        }
         // Beside the test program's folder `deps`.
         let exe =
             std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples/supervisor");
@@ -127,6 +133,7 @@ impl Lab {
             exe: &exe,
             key: assignment.key,
             assignment_json: &serde_json::to_string(assignment).unwrap(),
+            becoming: &gq_host::Becoming { account, oom_protected: false },
             spool_dir: &self.dir.path().join("spool"),
             run_folder: lock_folder(&folder).unwrap().unwrap(),
             log: self.log.hand_out(assignment.key).unwrap(),

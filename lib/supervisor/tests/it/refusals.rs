@@ -84,6 +84,15 @@ fn what_a_user_may_not_write_is_not_written() {
 }
 
 #[test]
+fn an_account_of_somebody_else_is_not_used() {
+    let mut lab = Lab::of(uids()[0]);
+    lab.account = |account| account.uid = Uid(account.uid.0 + 1);
+    let job = lab.job("touch ran");
+    let (fault, _, detail) = refused(&mut lab, &job, true);
+    assert!(fault == Fault::Site && detail.starts_with("the account of uid"), "{detail}");
+}
+
+#[test]
 fn no_path_leads_to_the_nodes_log() {
     for uid in uids() {
         let mut lab = Lab::of(uid);

@@ -1,6 +1,6 @@
 //! What a job sees: its user, its files, its environment, its limits.
 
-use crate::lab::{Lab, uids};
+use crate::lab::{Lab, uids, wait_dead};
 use gq_model::{CardUse, End, JobId, MemoryAsk, MiB, OpenMode, ResourceLimit, RunNumber, TaskIndex, Uid};
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt};
 
@@ -34,8 +34,46 @@ fn a_job_runs_as_its_user_with_its_groups_and_no_way_back() {
             );
         }
         let ids = lab.output("id -G");
-        let expected = std::process::Command::new("id").arg("-G").arg(lab.uid.to_string()).output().unwrap();
-        assert_eq!(ids.as_bytes(), expected.stdout);
+        let mut expected = std::process::Command::new("id");
+        expected.arg("-G");
+        // Who is the user already keeps the groups he has.
+        if uid != gq_host::own_uid() {
+            expected.arg(lab.uid.to_string());
+        }
+        assert_eq!(ids.as_bytes(), expected.output().unwrap().stdout);
+    }
+}
+
+#[test]
+fn a_job_of_another_user_has_all_the_groups_that_were_found_for_him_and_no_other() {
+    let Some(uid) = uids().into_iter().find(|uid| *uid != gq_host::own_uid()) else { return };
+    let mut lab = Lab::of(uid);
+    lab.account = |account| account.groups.extend([60_001, 60_002]);
+    let gid = gq_host::Account::of(uid).unwrap().unwrap().gid;
+    assert_eq!(lab.output("id -G").trim(), format!("{gid} 60001 60002"));
+    assert_eq!(lab.output("id -g; id -rg"), format!("{gid}\n{gid}\n"));
+}
+
+#[test]
+fn a_supervisor_asks_no_directory_of_users() {
+    if gq_host::own_uid() != Uid(0) {
+        // Only root sees what a supervisor has loaded.
+        return;
+    }
+    for uid in uids() {
+        let mut lab = Lab::of(uid);
+        nix::unistd::mkfifo(&lab.work("gate"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::chown(lab.work("gate"), Some(uid.0), None).unwrap();
+        let job = lab.job("read line < gate");
+        let supervisor = lab.start(&job);
+        let key = job.assignment.key;
+        let (pid, _) = lab.up(key);
+        lab.started(key);
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        assert!(maps.contains("libc.so") && !maps.contains("libnss"), "{maps}");
+        fs::write(lab.work("gate"), "go\n").unwrap();
+        assert_eq!(lab.ended(key).0.end, End::Completed);
+        wait_dead(&supervisor);
     }
 }
 
@@ -91,6 +129,7 @@ fn the_chosen_environment_arrives_byte_for_byte() {
         "SLURM_CPUS_PER_TASK",
         "SLURM_UMASK",
         "GQSTEP_ASSIGNMENT",
+        "GQSTEP_BECOMING",
         "GQSTEP_SPOOL",
     ] {
         assert_eq!(get(absent), None, "{absent}");

@@ -1,0 +1,87 @@
+//! Launching a run that is to be launched: its user's account, its folder, its supervisor. A run waits for its account;
+//! the deciding thread never does.
+
+use crate::{accounts::Entry, household::Household};
+use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
+use gq_model::{Assignment, RunKey, Uid};
+use gq_nodecore::{Effect, Input, Serves};
+use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, time::Instant};
+
+/// Why a run is not launched whose user could not be looked up in time.
+const NO_ANSWER: &str =
+    "account lookup does not answer; look at this node's directory service (nsswitch.conf)";
+
+impl Household {
+    /// Launches a run: now, if its user's account is known, else when it is.
+    pub(crate) fn launch(&mut self, assignment: &Assignment, todo: &mut Vec<Effect>) {
+        match self.accounts.enter(assignment, Instant::now()) {
+            Entry::Known(account) => self.launch_as(assignment, Some(account), todo),
+            Entry::Waits => {}
+            Entry::Busy => self.not_launched(assignment.key, NO_ANSWER, todo),
+        }
+    }
+
+    /// Launches what waited for this answer.
+    pub(crate) fn account_told(
+        &mut self,
+        uid: Uid,
+        found: &Result<Option<Account>, String>,
+        todo: &mut Vec<Effect>,
+    ) {
+        let account = found.as_ref().ok().and_then(Option::as_ref);
+        for assignment in self.accounts.told(uid, account, Instant::now()) {
+            match found {
+                // A supervisor of a user who has no account says so, or does without.
+                Ok(account) => self.launch_as(&assignment, account.clone(), todo),
+                Err(why) => self.not_launched(assignment.key, why, todo),
+            }
+        }
+    }
+
+    /// Gives up the launches that have waited long enough for an account.
+    pub(crate) fn give_up_launches(&mut self, todo: &mut Vec<Effect>) {
+        for assignment in self.accounts.overdue(Instant::now()) {
+            self.not_launched(assignment.key, NO_ANSWER, todo);
+        }
+    }
+
+    fn launch_as(&mut self, assignment: &Assignment, account: Option<Account>, todo: &mut Vec<Effect>) {
+        if let Err(e) = self.try_to_launch(assignment, account) {
+            self.not_launched(assignment.key, &e.to_string(), todo);
+        }
+    }
+
+    fn not_launched(&mut self, key: RunKey, why: &str, todo: &mut Vec<Effect>) {
+        log::error!("run {key} cannot be launched: {why}");
+        self.decide(Input::LaunchFailed { key, detail: why.to_owned() }, todo);
+    }
+
+    fn try_to_launch(&mut self, assignment: &Assignment, account: Option<Account>) -> io::Result<()> {
+        let key = assignment.key;
+        if self.ballast.is_spent() {
+            let words =
+                format!("the disk of {} is full; what is left is for results", self.site.folder.display());
+            return Err(io::Error::new(io::ErrorKind::StorageFull, words));
+        }
+        let folder = self.folder_of(key);
+        match DirBuilder::new().mode(0o711).create(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            Ok(()) | Err(_) => {}
+        }
+        let run_folder = lock_folder(&folder)?
+            .ok_or_else(|| io::Error::other("a supervisor of this run lives already"))?;
+        let supervisor = spawn_supervisor(SpawnRequest {
+            exe: &self.site.gqstep,
+            key,
+            assignment_json: &serde_json::to_string(assignment)?,
+            becoming: &Becoming { account, oom_protected: self.site.oom_protected },
+            spool_dir: &self.site.config.cluster.spool_dir,
+            run_folder,
+            log: self.log.hand_out(key).map_err(io::Error::other)?,
+            serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
+        })?;
+        self.runs.enter(assignment);
+        self.runs.watch(key, supervisor, &mut self.watcher);
+        Ok(())
+    }
+}
