@@ -9,12 +9,16 @@ use std::{
     io::{self, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 use thiserror::Error;
 
 const DATABASE: &str = "gq.db";
 const LOCK: &str = "lock";
 const BALLAST: &str = "ballast";
+/// How long, and how often, it is tried to lock the state: a `gqd` that was killed a moment ago may not be quite dead.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Room kept for the results of running jobs.
 const BALLAST_BYTES: u64 = 64 << 20;
 
@@ -130,7 +134,12 @@ impl Place {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let mut lock = file.map_err(io_at(&path))?;
-        if FileExt::try_lock_exclusive(&lock).is_err() {
+        let until = Instant::now() + LOCK_WAIT;
+        while FileExt::try_lock_exclusive(&lock).is_err() {
+            if Instant::now() < until {
+                std::thread::sleep(LOCK_PAUSE);
+                continue;
+            }
             let mut holder = String::new();
             let _ = lock.take(256).read_to_string(&mut holder);
             return Err(PlaceError::Held { path, holder: holder.trim().escape_debug().to_string() });
@@ -181,5 +190,30 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log::warn!("{}: {error}", path.display()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_waited_for_a_moment_and_never_shared() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let first = Place::init(&state, ClusterId([7; 16]), "the first").unwrap();
+        let second = std::thread::scope(|scope| {
+            let second = scope.spawn(|| Place::open(&state, "the second"));
+            // Sooner or later than the second asks: it has it either way.
+            drop(first);
+            second.join().unwrap().unwrap()
+        });
+        let begin = Instant::now();
+        match Place::open(&state, "the third") {
+            Err(PlaceError::Held { holder, .. }) => assert_eq!(holder, "the second"),
+            other => panic!("{:?}", other.err()),
+        }
+        assert!(begin.elapsed() >= LOCK_WAIT);
+        drop(second);
     }
 }
