@@ -188,3 +188,62 @@ fn when_asked(source: &Source<'_>) -> Vec<(&'static str, String)> {
 fn seconds(at: Timestamp) -> String {
     at.0.div_euclid(1_000_000).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gq_model::{JobId, MiB, RunKey, RunNumber, Seconds, TaskIndex, Uid};
+
+    /// All names that a job may find.
+    fn names() -> BTreeSet<String> {
+        let spec = serde_json::json!({ "name": "j", "work_dir": "/", "umask": 0 });
+        let mut spec: JobSpec = serde_json::from_value(spec).unwrap();
+        (spec.ntasks, spec.ntasks_per_node, spec.cpus_per_task) = (Some(1), Some(1), Some(1));
+        spec.account = Some("physics".into());
+        let assignment = Assignment {
+            key: RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(2) },
+            boot: gq_model::BootId([3; 16]),
+            node: "ws1".parse().unwrap(),
+            uid: Uid(7),
+            job_file: String::new(),
+            sha256: String::new(),
+            partition: "main".into(),
+            cluster: "lab".into(),
+            cpus: 1,
+            memory: MiB(1),
+            cards: vec![CardUse { index: 0, uuid: None, slice: None }],
+            time_limit: Some(Seconds(1)),
+            kill_wait: Seconds(1),
+            array: Some((JobId(1), TaskIndex(0))),
+            allow_test_run: false,
+        };
+        let account = Account::nameless(Uid(7));
+        let mut names = BTreeSet::new();
+        for memory in [MemoryAsk::PerNode(MiB(1)), MemoryAsk::PerCpu(MiB(1)), MemoryAsk::PerCard(MiB(1))] {
+            for per_node in [None, Some(1)] {
+                spec.memory = memory;
+                spec.cards.count = 1;
+                (spec.gpus_per_node, spec.gpus_per_task) = (per_node, per_node);
+                let (assignment, account, spec) = (&assignment, &account, &spec);
+                let source = Source { assignment, spec, account, chosen: &[], pid: 1, now: Timestamp(0) };
+                names.extend(environment(&source).iter().map(|entry| {
+                    String::from_utf8_lossy(entry).split('=').next().unwrap_or_default().to_owned()
+                }));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn the_manual_names_what_a_job_finds_and_nothing_else() {
+        let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../man/gq.7");
+        let manual = std::fs::read_to_string(manual).unwrap();
+        let (_, section) = manual.split_once(".SS Set in the job\n").unwrap();
+        let (section, _) = section.split_once(".SH ").unwrap();
+        let is_name =
+            |word: &&str| word.len() > 2 && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        let words = section.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let named: BTreeSet<String> = words.filter(is_name).map(str::to_owned).collect();
+        assert_eq!(named, names());
+    }
+}
