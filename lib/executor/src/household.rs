@@ -11,6 +11,7 @@ use crate::{
     link::{LinkError, Out},
     runs::Runs,
     site::{Site, StartError, life},
+    spares::Spares,
     watcher::Watcher,
 };
 use crossbeam_channel::{Receiver, Sender, select};
@@ -67,6 +68,8 @@ pub struct Household {
     pub signals: Receiver<Signal>,
     /// What is thrown away when the disk is full.
     pub ballast: Ballast,
+    /// Folders of ended runs, for new ones.
+    pub spares: Spares,
     /// The link's number and its outgoing end.
     pub link: Option<(u64, Out)>,
     /// The small things of the loop.
@@ -452,10 +455,14 @@ impl Household {
         }
     }
 
-    /// Removes what is kept of a run.
+    /// Removes what is kept of a run; its folder is kept for another run of its user.
     fn forget(&mut self, key: RunKey) {
+        let uid = self.runs.remains(key).map(|remains| remains.uid);
         self.runs.forget(key);
         let folder = self.folder_of(key);
+        if uid.is_some_and(|uid| self.spares.keep(uid, folder.clone())) {
+            return;
+        }
         match std::fs::remove_dir(&folder) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}

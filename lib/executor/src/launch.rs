@@ -5,7 +5,12 @@ use crate::{accounts::Entry, household::Household};
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
 use gq_model::{Assignment, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
-use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, time::Instant};
+use std::{
+    fs::DirBuilder,
+    io,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    time::Instant,
+};
 
 /// Why a run is not launched whose user could not be looked up in time.
 const NO_ANSWER: &str =
@@ -63,13 +68,7 @@ impl Household {
                 format!("the disk of {} is full; what is left is for results", self.site.folder.display());
             return Err(io::Error::new(io::ErrorKind::StorageFull, words));
         }
-        let folder = self.folder_of(key);
-        match DirBuilder::new().mode(0o711).create(&folder) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            Ok(()) | Err(_) => {}
-        }
-        let run_folder = lock_folder(&folder)?
-            .ok_or_else(|| io::Error::other("a supervisor of this run lives already"))?;
+        let run_folder = self.run_folder(key, assignment.uid)?;
         let supervisor = spawn_supervisor(SpawnRequest {
             exe: &self.site.gqstep,
             key,
@@ -83,5 +82,18 @@ impl Household {
         self.runs.enter(assignment);
         self.runs.watch(key, supervisor, &mut self.watcher);
         Ok(())
+    }
+
+    /// The run's folder, locked: a spare one of its user, else a new one.
+    fn run_folder(&mut self, key: RunKey, uid: Uid) -> io::Result<OwnedFd> {
+        let folder = self.folder_of(key);
+        if let Some(lock) = self.spares.take(uid, &folder) {
+            return Ok(lock);
+        }
+        match DirBuilder::new().mode(0o711).create(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            Ok(()) | Err(_) => {}
+        }
+        lock_folder(&folder)?.ok_or_else(|| io::Error::other("a supervisor of this run lives already"))
     }
 }

@@ -18,6 +18,7 @@ mod launch;
 mod link;
 mod runs;
 mod site;
+mod spares;
 mod watcher;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -25,6 +26,7 @@ use crossbeam_channel::{Receiver, bounded};
 use gq_daemon::Signal;
 use household::{Household, Loose, Stop};
 use site::{Site, StartError};
+use spares::Spares;
 use std::{ffi::OsString, path::PathBuf};
 
 /// Exit code when the words or the conf are wrong.
@@ -123,6 +125,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         events,
         signals,
         ballast,
+        spares: Spares::default(),
         link: None,
         loose: Loose::default(),
     };

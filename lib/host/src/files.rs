@@ -5,7 +5,7 @@ use gq_model::Uid;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2},
-    sys::stat::Mode,
+    sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat},
     unistd::{Gid, Uid as NixUid, UnlinkatFlags, fchown, unlinkat},
 };
 use std::{
@@ -21,6 +21,8 @@ use thiserror::Error;
 
 /// The script's name in the run's folder.
 const SCRIPT: &str = "script";
+/// Its mode: its user reads and executes it.
+const SCRIPT_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IXUSR);
 
 /// Why a job file was not read.
 #[derive(Debug, Error)]
@@ -93,18 +95,21 @@ pub fn folder_path(folder: BorrowedFd<'_>) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
-/// Makes the empty script file in the run's folder: mode 0500, owned by the job's user. Returns its path and the only
-/// descriptor that can write it; close that before executing it.
+/// Makes the empty script file in the run's folder, or takes the one that an earlier run of the same user left there: mode 0500,
+/// owned by the job's user. Returns its path and the only descriptor that can write it; close that before executing it.
 ///
 /// # Errors
 /// When the node's disk is full or the folder is gone.
 pub fn make_script(folder: BorrowedFd<'_>, account: &Account) -> io::Result<(PathBuf, File)> {
     let path = folder_path(folder)?.join(SCRIPT);
+    if let Some(file) = take_script(folder, account) {
+        return Ok((path, file));
+    }
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-    let make = || openat(folder, SCRIPT, flags, Mode::S_IRUSR | Mode::S_IXUSR);
+    let make = || openat(folder, SCRIPT, flags, SCRIPT_MODE);
     let file = match make() {
         Err(Errno::EEXIST) => {
-            remove_script(folder)?;
+            unlinkat(folder, SCRIPT, UnlinkatFlags::NoRemoveDir)?;
             make()
         }
         made => made,
@@ -115,11 +120,34 @@ pub fn make_script(folder: BorrowedFd<'_>, account: &Account) -> io::Result<(Pat
     Ok((path, file.into()))
 }
 
-/// Removes the script file; it may be gone already.
+/// The script file that an earlier run left, emptied; none when it is not just what a run of this user leaves.
+fn take_script(folder: BorrowedFd<'_>, account: &Account) -> Option<File> {
+    // Its owner may not write it as it is; only its owner or root can change that.
+    fchmodat(folder, SCRIPT, Mode::S_IRWXU, FchmodatFlags::FollowSymlink).ok()?;
+    let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file: File = openat(folder, SCRIPT, flags, Mode::empty()).ok()?.into();
+    let meta = file.metadata().ok()?;
+    let is_ours =
+        meta.is_file() && meta.nlink() == 1 && (meta.uid(), meta.gid()) == (account.uid.0, account.gid);
+    (is_ours && fchmod(&file, SCRIPT_MODE).is_ok()).then_some(file)
+}
+
+/// Empties the script file, which stays for another run of its user; it may be gone.
 ///
 /// # Errors
-/// When the folder cannot be changed.
-pub fn remove_script(folder: BorrowedFd<'_>) -> io::Result<()> {
+/// When it can neither be emptied nor removed.
+pub fn empty_script(folder: BorrowedFd<'_>) -> io::Result<()> {
+    let emptied = fchmodat(folder, SCRIPT, Mode::S_IRWXU, FchmodatFlags::FollowSymlink).and_then(|()| {
+        openat(
+            folder,
+            SCRIPT,
+            OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW,
+            Mode::empty(),
+        )
+    });
+    if emptied.is_ok() {
+        return Ok(());
+    }
     match unlinkat(folder, SCRIPT, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
         Err(e) => Err(e.into()),

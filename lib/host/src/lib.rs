@@ -16,7 +16,7 @@ mod tree;
 mod user;
 
 pub use control::{Control, StopKind, Supervisor};
-pub use files::{JobFileTrouble, folder_path, make_script, read_job_file, remove_script};
+pub use files::{JobFileTrouble, empty_script, folder_path, make_script, read_job_file};
 pub use identity::{become_user, die_with, give_up_oom_protection, is_oom_protected, own_uid};
 pub use inbox::{Event, Inbox, reset_signals};
 pub use launch::{ExecTrouble, execute, fork, own_session, settle, sleep_exactly};

@@ -39,8 +39,8 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
     let folder = stdin.as_fd();
     let last =
         supervise(key, folder, &mut journal).unwrap_or_else(|trouble| refusal(key, trouble, gq_host::now()));
-    if let Err(e) = gq_host::remove_script(folder) {
-        eprintln!("gqstep {key}: its script cannot be removed: {e}");
+    if let Err(e) = gq_host::empty_script(folder) {
+        eprintln!("gqstep {key}: its script cannot be emptied: {e}");
     }
     journal.push(last);
     journal.finish();

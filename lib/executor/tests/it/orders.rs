@@ -26,13 +26,25 @@ fn a_run_starts_ends_is_reported_and_forgotten() {
     assert_eq!(std::fs::read_to_string(lab.work("out-1")).unwrap(), "hello\n");
     lab.acknowledge();
     let runs = lab.node_folder().join("runs");
-    until("the run's folder is removed", || std::fs::read_dir(&runs).unwrap().next().is_none());
+    let folders = || std::fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(
+        std::fs::read(runs.join(key.to_string()).join("script")).unwrap(),
+        b"",
+        "its script is left to nobody"
+    );
+
+    // Its folder serves the next run of its user.
+    let other = lab.run("true");
+    lab.ended(other);
+    assert_eq!(folders(), [runs.join(other.to_string())]);
+    lab.acknowledge();
     assert_eq!(lab.end(Signal::SIGTERM), Some(0));
 
-    // Nothing of it is reported in the next life.
+    // Nothing of it is reported in the next life, which finds no folder of nobody's.
     lab.start(&[]);
     lab.link();
     assert!(lab.runs_joined().is_empty());
+    until("folders that nobody knows are removed", || folders().is_empty());
     let next = lab.run("true");
     lab.ended(next);
     let life = lab.head.as_ref().unwrap().epoch;

@@ -29,7 +29,10 @@ fn a_script_ends_as_it_exits() {
                 matches!(kinds[..], [Record::Up { .. }, Record::Started { .. }, Record::Ended { .. }]),
                 "{kinds:?}"
             );
-            assert!(lab.ended(key).1.is_some() && !lab.folder(key).join("script").exists());
+            assert!(
+                lab.ended(key).1.is_some()
+                    && std::fs::read(lab.folder(key).join("script")).unwrap().is_empty()
+            );
         }
     }
 }
