@@ -101,7 +101,7 @@ impl Queue {
                 "it does not come to pass; see {}",
                 self.path().display()
             );
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

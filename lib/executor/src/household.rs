@@ -39,6 +39,8 @@ const SHORT_TICK: Duration = Duration::from_millis(100);
 const FULL_DISK: Duration = Duration::from_secs(1);
 /// Length at which a new segment of the log is begun.
 const SEGMENT: u64 = 16 << 20;
+/// How long the report of a start may wait for the end of a quick job to travel with.
+const START_DELAY: Duration = Duration::from_millis(5);
 /// How long the first look at the cards may take before the node joins without them.
 const FIRST_LOOK: Duration = Duration::from_secs(60);
 
@@ -85,6 +87,8 @@ pub struct Loose {
     acked: Seq,
     /// When an acknowledgement is sent without a report to travel with.
     ack_due: Option<Instant>,
+    /// When starts are reported that no end follows.
+    starts_due: Option<Instant>,
     /// What could not be done yet.
     later: Vec<Effect>,
     /// Why a controller was turned away; said once.
@@ -178,7 +182,8 @@ impl Household {
     pub fn serve(&mut self) -> Stop {
         let mut next_tick = Instant::now() + TICK;
         loop {
-            let wake = self.loose.ack_due.map_or(next_tick, |due| due.min(next_tick));
+            let dues = [self.loose.ack_due, self.loose.starts_due];
+            let wake = dues.into_iter().flatten().fold(next_tick, Instant::min);
             let mut batch = Vec::new();
             let mut told = None;
             select! {
@@ -195,6 +200,9 @@ impl Household {
                 next_tick = time + if is_idle { TICK } else { SHORT_TICK };
             } else if !self.loose.later.is_empty() {
                 next_tick = next_tick.min(time + SHORT_TICK);
+            }
+            if self.loose.starts_due.is_some_and(|due| due <= time) {
+                self.report_now();
             }
             if self.loose.ack_due.is_some_and(|due| due <= time) {
                 self.send(Vec::new());
@@ -389,8 +397,18 @@ impl Household {
         }
     }
 
-    /// Sends the reports that are due, and says when a mere acknowledgement is.
+    /// Sends the reports that are due, or says when they are.
     fn report(&mut self) {
+        if self.node.is_patient() && self.link.is_some() {
+            self.loose.starts_due.get_or_insert_with(|| Instant::now() + START_DELAY);
+        } else {
+            self.report_now();
+        }
+    }
+
+    /// Sends the reports that are owed, and says when a mere acknowledgement is due.
+    fn report_now(&mut self) {
+        self.loose.starts_due = None;
         let letters = self.node.number();
         if !letters.is_empty() {
             let letters = letters.into_iter();

@@ -144,6 +144,11 @@ impl Node {
         self.runs.keys().copied()
     }
 
+    /// Whether [`Node::number`] may be called a moment later without harm: there is nothing to say but starts.
+    pub fn is_patient(&self) -> bool {
+        self.joined && self.outbox.is_patient()
+    }
+
     /// Numbers the reports made since the last call and returns those to be sent now, in order: nothing while the link
     /// is down, all that are owed after it came up.
     pub fn number(&mut self) -> Vec<(Seq, Report)> {

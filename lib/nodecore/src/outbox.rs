@@ -44,6 +44,13 @@ impl Outbox {
         self.fresh.iter().any(is_cards) || self.kept.iter().any(|(_, r)| is_cards(r))
     }
 
+    /// Whether all that is fresh is starts: of a quick job the end may follow at once, and both can be said in one breath.
+    pub(crate) fn is_patient(&self) -> bool {
+        !self.again
+            && !self.fresh.is_empty()
+            && self.fresh.iter().all(|r| matches!(r, Report::Started { .. }))
+    }
+
     /// Numbers what is fresh and returns what is to be sent now, in order. That a script has ended is not said of a run
     /// whose end is said in the same breath.
     pub(crate) fn number(&mut self) -> Vec<(Seq, Report)> {
