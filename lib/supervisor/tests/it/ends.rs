@@ -31,7 +31,7 @@ fn a_script_ends_as_it_exits() {
             );
             assert!(
                 lab.ended(key).1.is_some()
-                    && std::fs::read(lab.folder(key).join("script")).unwrap().is_empty()
+                    && fs::read(lab.folder(key).join("script")).unwrap().is_empty()
             );
         }
     }
