@@ -44,7 +44,12 @@ impl Cluster {
             node.forget_holdings();
             cluster.nodes.insert(node.name.clone(), Arc::new(node));
         }
+        let mut last_spec: Option<Arc<gq_model::JobSpec>> = None;
         for mut job in jobs {
+            match &last_spec {
+                Some(spec) if *spec == job.spec => job.spec = Arc::clone(spec),
+                _ => last_spec = Some(Arc::clone(&job.spec)),
+            }
             if let Some(shape) = cluster.queue.shared(&job.shape) {
                 job.shape = shape;
             }

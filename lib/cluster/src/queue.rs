@@ -51,6 +51,10 @@ impl Queue {
     pub fn shared(&self, shape: &Shape) -> Option<Arc<Shape>> {
         self.shapes.get_key_value(shape).map(|(shared, _)| Arc::clone(shared))
     }
+    /// The last in line of this shape.
+    pub fn last(&self, shape: &Shape) -> Option<JobId> {
+        self.shapes.get(shape)?.last().map(|place| place.job)
+    }
     /// The next time that a job may not start before, and the job.
     pub fn next_ripe(&self) -> Option<(Timestamp, JobId)> {
         self.later.first().copied()

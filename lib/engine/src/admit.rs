@@ -82,7 +82,7 @@ fn admit(
         uid: submission.by.uid,
         user: submission.user.clone(),
         token: submission.token,
-        spec: Arc::clone(spec),
+        spec: shared_spec(cluster, &shape, spec),
         job_file: format!("jobs/{:02x}/{id}.job", context.shard),
         sha256: submission.sha256.clone(),
         at: context.now,
@@ -93,6 +93,12 @@ fn admit(
         array: false,
         tasks: IndexSet::range(0, 0),
     })
+}
+
+/// The request of the last job in line of this shape, when it is the same word for word: a script submitted in a loop is kept once.
+fn shared_spec(cluster: &Cluster, shape: &Shape, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+    let last = cluster.queue().last(shape).and_then(|id| cluster.job(id));
+    Arc::clone(last.map(|job| &job.spec).filter(|last| *last == spec).unwrap_or(spec))
 }
 
 /// The shape that waiting jobs share already, when there is one: ten thousand jobs of one shape keep one.
