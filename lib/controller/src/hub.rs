@@ -73,6 +73,8 @@ pub(crate) struct Hub {
     pub(crate) silent: BTreeMap<NodeName, Instant>,
     pub(crate) degraded: bool,
     pub(crate) last_probe: Instant,
+    /// What could not be recorded of nodes for want of room.
+    pub(crate) deferred: Vec<Input>,
 }
 
 impl Hub {
@@ -146,6 +148,7 @@ impl Hub {
             if self.keeper.store.probe().is_ok() && self.place.fill_ballast() {
                 log::info!("there is room again: new jobs are taken");
                 self.set_degraded(None);
+                inputs.append(&mut self.deferred);
             }
         }
     }
@@ -363,15 +366,20 @@ impl Hub {
         }
         self.last_probe = Instant::now();
         self.place.drop_ballast();
-        let reports: Vec<Input> =
-            inputs.iter().filter(|input| matches!(input, Input::Report { .. })).cloned().collect();
+        // Clients were told that nothing came of it; what nodes say, and what is seen of them, must not be lost.
+        let of_nodes: Vec<Input> = inputs.iter().filter(|input| is_of_nodes(input)).cloned().collect();
         let policy = Arc::clone(&self.policy);
         let retried =
-            Turn::run(&mut self.cluster, &policy, context, &reports, &mut self.keeper, &mut self.couriers);
+            Turn::run(&mut self.cluster, &policy, context, &of_nodes, &mut self.keeper, &mut self.couriers);
         let cluster = &self.cluster;
         match retried {
             Ok(()) => {}
-            Err(TurnError::NotKept(StoreError::Full(_))) => self.couriers.post.cut_all(),
+            Err(TurnError::NotKept(StoreError::Full(_))) => {
+                // Reports come again on the next link; the rest waits for room here.
+                self.couriers.post.cut_all();
+                self.deferred
+                    .extend(of_nodes.into_iter().filter(|input| !matches!(input, Input::Report { .. })));
+            }
             Err(TurnError::NotKept(error)) => return Err(error.to_string()),
             Err(TurnError::Broken(why)) => return Err(why),
         }
@@ -393,6 +401,23 @@ impl Hub {
                 self.couriers.post.taken(node, state.last_report);
             }
         }
+    }
+}
+
+/// Whether an input is about nodes, and so has nobody who could ask again.
+fn is_of_nodes(input: &Input) -> bool {
+    match input {
+        Input::Report { .. }
+        | Input::NodeHeard { .. }
+        | Input::NodeSilent { .. }
+        | Input::NodeLost { .. }
+        | Input::Declared
+        | Input::Restarted => true,
+        Input::Submit { .. }
+        | Input::TestOnly { .. }
+        | Input::Command { .. }
+        | Input::Nodes { .. }
+        | Input::Schedule => false,
     }
 }
 

@@ -134,6 +134,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
         silent: BTreeMap::new(),
         degraded,
         last_probe: Instant::now(),
+        deferred: Vec::new(),
         place,
     };
     let listener = listen(config)?;
