@@ -10,7 +10,7 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Cluster, Link, Policy};
 use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
-use gq_model::{End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seq, Timestamp};
+use gq_model::{End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
 use gq_proto::{Failure, Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_store::{Place, StoreError};
 use std::{
@@ -28,6 +28,10 @@ const MAX_TURN: usize = 1024;
 const ACK_DELAY: Duration = Duration::from_millis(20);
 /// How often a full disk is tried again.
 const PROBE: Duration = Duration::from_secs(5);
+/// How often old tokens are forgotten.
+const TIDYING: Duration = Duration::from_secs(86_400);
+/// How long a token is remembered after the end of its job.
+const TOKEN_KEEP: Seconds = Seconds(30 * 86_400);
 /// Longest sleep, so that a jump of the wall clock is noticed.
 const NAP: Duration = Duration::from_secs(10);
 
@@ -73,6 +77,7 @@ pub(crate) struct Hub {
     pub(crate) silent: BTreeMap<NodeName, Instant>,
     pub(crate) degraded: bool,
     pub(crate) last_probe: Instant,
+    pub(crate) last_tidying: Instant,
     /// What could not be recorded of nodes for want of room.
     pub(crate) deferred: Vec<Input>,
 }
@@ -142,6 +147,12 @@ impl Hub {
             );
             self.silent.remove(&node);
             inputs.push(Input::NodeLost { node });
+        }
+        if self.last_tidying.elapsed() >= TIDYING {
+            self.last_tidying = Instant::now();
+            if let Err(error) = self.keeper.store.forget_tokens(ago(now, TOKEN_KEEP)) {
+                log::warn!("old tokens are not forgotten: {error}");
+            }
         }
         if self.degraded && self.last_probe.elapsed() >= PROBE {
             self.last_probe = Instant::now();
@@ -426,7 +437,7 @@ fn refused(kind: RefusalKind, text: String) -> Reply {
 }
 
 /// The time now, for threads that only need to compare.
-pub(crate) fn ago(now: Timestamp, span: gq_model::Seconds) -> Timestamp {
+pub(crate) fn ago(now: Timestamp, span: Seconds) -> Timestamp {
     let micros = i64::try_from(span.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
     Timestamp(now.0.saturating_sub(micros))
 }

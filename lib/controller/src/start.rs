@@ -18,7 +18,7 @@ use crossbeam_channel::{Sender, bounded};
 use gq_cluster::Serves;
 use gq_conf::Config;
 use gq_ipc::Listener;
-use gq_model::{ClusterId, Uid};
+use gq_model::{ClusterId, Epoch, Uid};
 use gq_spool::Spool;
 use gq_store::Place;
 use nix::unistd::{Gid, User, chown, geteuid, initgroups, setgid, setuid};
@@ -99,11 +99,10 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let serves = become_owner(config, init)?;
     let own = Uid(geteuid().as_raw());
     let place = open_place(config, init)?;
-    let mut store = place.store().map_err(|e| e.to_string())?;
+    let store = place.store().map_err(|e| e.to_string())?;
     let spool = open_spool(config, &store, init)?;
     let cluster = store.load().map_err(|e| e.to_string())?;
-    upkeep::put_in_order(&spool, &mut store, &cluster, config.cluster.job_file_keep)
-        .map_err(|e| e.to_string())?;
+    upkeep::put_in_order(&spool, &store, &cluster)?;
     let ballast = place.fill_ballast();
 
     let policy = Arc::new(policy_of(config, serves));
@@ -116,7 +115,6 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let (epoch, cluster_id) = (store.epoch(), store.cluster_id());
     log::info!("{}: {} live jobs, life {epoch}", config.cluster.state_dir.display(), cluster.job_count());
 
-    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id));
     let filer = Filer::start(Arc::clone(&spool)).map_err(|e| format!("no thread: {e}"))?;
     let hub = Hub {
         cluster,
@@ -134,45 +132,63 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
         silent: BTreeMap::new(),
         degraded,
         last_probe: Instant::now(),
+        last_tidying: Instant::now(),
         deferred: Vec::new(),
         place,
     };
-    let listener = listen(config)?;
+    open_up(config, &hub.place, spool, &wall, &tell, (cluster_id, epoch, own))?;
+    drop(tell);
+    gq_daemon::ready();
+    let end = hub.run();
+    gq_daemon::stopping();
+    end
+}
+
+/// Starts every thread but the hub's own.
+fn open_up(
+    config: &Config,
+    place: &Place,
+    spool: Arc<Spool>,
+    wall: &Wall,
+    tell: &Sender<Word>,
+    (cluster, epoch, own): (ClusterId, Epoch, Uid),
+) -> Result<(), String> {
+    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster));
     let door = Arc::new(Door {
         wall: wall.clone(),
         words: tell.clone(),
         intake: Arc::clone(&intake),
-        database: hub.place.database(),
+        database: place.database(),
         own,
         next: AtomicU64::new(1),
         readers: Mutex::default(),
         guests: Mutex::default(),
         greeters: AtomicUsize::new(0),
     });
-    // Links of files have even numbers, links of the socket take theirs from the door: both never meet because a node has one link.
     let mail = Mail {
         spool_dir: config.cluster.spool_dir.clone(),
-        cluster: cluster_id,
+        cluster,
         epoch,
         writer: own,
         wall: wall.clone(),
         words: tell.clone(),
+        // The door counts its links from 1.
         next_link: 1 << 63,
     };
-    start("signals", {
-        let tell = tell.clone();
-        move || signals(&tell)
-    })?;
-    start("upkeep", {
-        let upkeep = Upkeep { spool, intake, wall, words: tell, own };
-        move || upkeep::run(&upkeep)
-    })?;
+    let upkeep = Upkeep {
+        spool,
+        intake,
+        wall: wall.clone(),
+        words: tell.clone(),
+        own,
+        database: place.database(),
+        keep: config.cluster.job_file_keep,
+    };
+    let words = tell.clone();
+    start("signals", move || signals(&words))?;
+    start("upkeep", move || upkeep::run(&upkeep))?;
     start("mail", move || mail::run(mail))?;
-    door::open(&door, listener).map_err(|e| format!("no thread for the door: {e}"))?;
-    gq_daemon::ready();
-    let end = hub.run();
-    gq_daemon::stopping();
-    end
+    door::open(&door, listen(config)?).map_err(|e| format!("no thread for the door: {e}"))
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {

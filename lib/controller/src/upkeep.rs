@@ -10,9 +10,10 @@ use gq_cluster::{Cluster, Job};
 use gq_model::{JobId, Seconds, Token, Uid};
 use gq_proto::JobFile;
 use gq_spool::Spool;
-use gq_store::{Store, StoreError};
+use gq_store::{History, Store};
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,8 +22,10 @@ use std::{
 const SCAN: Duration = Duration::from_secs(1);
 /// How often old files are looked for.
 const CLEAN: Duration = Duration::from_secs(3600);
-/// How long tokens are remembered after the end of their job.
-const TOKEN_KEEP: Seconds = Seconds(30 * 86_400);
+/// How often job files of jobs that ended long ago are looked for.
+const SWEEP: Duration = Duration::from_secs(86_400);
+/// Jobs looked up at a time.
+const CHUNK: usize = 1024;
 
 /// What the thread needs.
 pub(crate) struct Upkeep {
@@ -31,11 +34,14 @@ pub(crate) struct Upkeep {
     pub(crate) wall: Wall,
     pub(crate) words: Sender<Word>,
     pub(crate) own: Uid,
+    pub(crate) database: PathBuf,
+    /// How long the file of an ended job is kept.
+    pub(crate) keep: Seconds,
 }
 
 /// Looks after the drop box for ever.
 pub(crate) fn run(upkeep: &Upkeep) {
-    let mut cleaned: Option<Instant> = None;
+    let (mut cleaned, mut swept): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
         if let Err(error) = upkeep.scan() {
             log::warn!("the drop box is not looked through: {error}");
@@ -46,11 +52,32 @@ pub(crate) fn run(upkeep: &Upkeep) {
                 log::warn!("the drop box is not cleaned: {error}");
             }
         }
+        if swept.is_none_or(|at| at.elapsed() >= SWEEP) {
+            swept = Some(Instant::now());
+            if let Err(error) = upkeep.remove_old() {
+                log::warn!("files of old jobs are not removed: {error}");
+            }
+        }
         std::thread::sleep(SCAN);
     }
 }
 
 impl Upkeep {
+    /// Removes job files whose time is over; their hash stays with the job.
+    fn remove_old(&self) -> Result<(), String> {
+        let history = History::open(&self.database).map_err(|e| e.to_string())?;
+        let before = ago(gq_daemon::now(), self.keep);
+        for files in self.spool.list_jobs().map_err(|e| e.to_string())?.chunks(CHUNK) {
+            let ids: Vec<JobId> = files.iter().map(|(_, id)| *id).collect();
+            let old: BTreeSet<JobId> =
+                history.ended_before(&ids, before).map_err(|e| e.to_string())?.into_iter().collect();
+            for (shard, id) in files.iter().filter(|(_, id)| old.contains(id)) {
+                self.spool.remove_job(&self.spool.job_path(*shard, *id)).map_err(|e| e.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     fn scan(&self) -> Result<(), gq_spool::SpoolError> {
         let board = self.wall.look();
         if board.degraded.is_some() {
@@ -81,17 +108,11 @@ impl Upkeep {
 }
 
 /// Puts files and records in step before anybody is served: job files without a record go back to the drop box, a record whose file's
-/// move was lost gets its file, files of jobs that ended long ago go.
+/// move was lost gets its file.
 ///
 /// # Errors
 /// When the store cannot be asked, or a file that was moved cannot be synced. What else the spool refuses is logged.
-pub(crate) fn put_in_order(
-    spool: &Spool,
-    store: &mut Store,
-    cluster: &Cluster,
-    keep: Seconds,
-) -> Result<(), String> {
-    let now = gq_daemon::now();
+pub(crate) fn put_in_order(spool: &Spool, store: &Store, cluster: &Cluster) -> Result<(), String> {
     let files = match spool.list_jobs() {
         Ok(files) => files,
         Err(error) => {
@@ -104,23 +125,10 @@ pub(crate) fn put_in_order(
         fetch(spool, job)?;
     }
     let others: Vec<(u8, JobId)> = files.into_iter().filter(|(_, id)| cluster.job(*id).is_none()).collect();
-    let ids: Vec<JobId> = others.iter().map(|(_, id)| *id).collect();
-    let lookup = |e: StoreError| e.to_string();
-    let old: BTreeSet<JobId> =
-        store.ended_before(&ids, ago(now, keep)).map_err(lookup)?.into_iter().collect();
     for (shard, id) in others {
-        let job_file = spool.job_path(shard, id);
-        if old.contains(&id) {
-            if let Err(error) = spool.remove_job(&job_file) {
-                log::warn!("{error}");
-            }
-        } else if !store.was_job(id).map_err(lookup)? {
-            give_back(spool, &job_file);
+        if !store.was_job(id).map_err(|e| e.to_string())? {
+            give_back(spool, &spool.job_path(shard, id));
         }
-    }
-    let forgotten = store.forget_tokens(ago(now, TOKEN_KEEP)).map_err(lookup)?;
-    if forgotten > 0 {
-        log::info!("{forgotten} tokens of jobs that ended 30 days ago are forgotten");
     }
     Ok(())
 }

@@ -80,6 +80,24 @@ impl History {
         self::token(&self.conn, token)
     }
 
+    /// Which of these jobs ended before `before`, nothing of them living: their job files may go.
+    ///
+    /// # Errors
+    /// When it cannot be looked up.
+    pub fn ended_before(&self, ids: &[JobId], before: Timestamp) -> Result<Vec<JobId>, StoreError> {
+        let mut live = self.conn.prepare_cached("SELECT 1 FROM job WHERE id = ?")?;
+        let mut last = self.conn.prepare_cached("SELECT max(ended) FROM run WHERE job = ?")?;
+        let mut gone = Vec::new();
+        for id in ids {
+            let key = crate::commit::signed(id.0);
+            let ended: Option<i64> = last.query_row([key], |row| row.get(0))?;
+            if ended.is_some_and(|at| at < before.0) && !live.exists([key])? {
+                gone.push(*id);
+            }
+        }
+        Ok(gone)
+    }
+
     /// Ids of jobs of which something ended in one of these states, newest first, at most `most`.
     ///
     /// # Errors
