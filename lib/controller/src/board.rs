@@ -4,7 +4,7 @@
 
 use gq_cluster::{Cluster, Job, Node, Policy};
 use gq_engine::Step;
-use gq_model::{ClusterId, JobId};
+use gq_model::{ClusterId, JobId, NodeName};
 use gq_sched::Outlook;
 use std::{
     collections::BTreeMap,
@@ -19,6 +19,7 @@ type Shelf = BTreeMap<JobId, Arc<Job>>;
 #[derive(Clone)]
 pub(crate) struct Board {
     shelves: BTreeMap<u64, Arc<Shelf>>,
+    /// By name.
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) outlook: Arc<Outlook>,
     pub(crate) policy: Arc<Policy>,
@@ -73,6 +74,11 @@ impl Board {
 
     pub(crate) fn job(&self, id: JobId) -> Option<&Arc<Job>> {
         self.shelves.get(&(id.0 >> SHELF_BITS))?.get(&id)
+    }
+
+    pub(crate) fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
+        let at = self.nodes.binary_search_by(|node| node.name.cmp(name)).ok()?;
+        self.nodes.get(at)
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {

@@ -142,8 +142,8 @@ fn running(board: &Board, face: &Face<'_>, task: TaskIndex, run: &Run) -> JobVie
 
 /// A run's state, as far as its node is in sight.
 pub(crate) fn state_of(board: &Board, run: &Run) -> JobState {
-    let lost = |node: &&std::sync::Arc<Node>| node.name == run.node && matches!(node.link, Link::Lost { .. });
-    if board.nodes.iter().any(|node| lost(&node)) { JobState::Unknown } else { run.state() }
+    let lost = board.node(&run.node).is_some_and(|node| matches!(node.link, Link::Lost { .. }));
+    if lost { JobState::Unknown } else { run.state() }
 }
 
 fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
