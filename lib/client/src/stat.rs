@@ -150,8 +150,11 @@ fn listing(link: &Link, select: Selection, show: &mut dyn Show) -> Result<Vec<Jo
     let mut reply = link.ask(Ask::List(ListAsk { select }))?;
     loop {
         let (mut jobs, more) = match reply {
-            Reply::Jobs { jobs, unknown: some, more } => {
+            Reply::Jobs { jobs, unknown: some, degraded, more } => {
                 unknown.extend(some);
+                if let Some(why) = degraded {
+                    say("gqstat", &format!("DEGRADED: no new jobs are taken: {why}"));
+                }
                 (jobs, more)
             }
             Reply::Refused(refusal) => return Err(refusal.into()),

@@ -296,7 +296,7 @@ impl Door {
         let select = &list.select;
         if !select.jobs.is_empty() {
             return match self.named(&board, select) {
-                Ok((jobs, unknown)) => send_jobs(conn, jobs.into_iter(), unknown),
+                Ok((jobs, unknown)) => send_jobs(conn, jobs.into_iter(), unknown, &board),
                 Err(error) => send(conn, &refused(RefusalKind::Policy, error.to_string())),
             };
         }
@@ -316,7 +316,7 @@ impl Door {
         let live = live.filter(|view| fits_state(select, view));
         let mut past = past;
         past.sort_by_key(|view| view.id);
-        send_jobs(conn, past.into_iter().chain(live), Vec::new())
+        send_jobs(conn, past.into_iter().chain(live), Vec::new(), &board)
     }
 
     /// Jobs by id: of each, what lives of it and what has ended.
@@ -447,14 +447,16 @@ fn write_orders(conn: &Conn, bundles: &Receiver<Bundle>) {
 fn send_jobs(
     conn: &Conn,
     jobs: impl Iterator<Item = JobView>,
-    unknown: Vec<gq_model::JobRef>,
+    mut unknown: Vec<gq_model::JobRef>,
+    board: &Board,
 ) -> Result<(), IpcError> {
     let mut jobs = jobs.peekable();
-    let mut unknown = Some(unknown);
+    let mut degraded = board.degraded.clone();
     loop {
         let chunk: Vec<JobView> = jobs.by_ref().take(LIST_CHUNK).collect();
         let more = jobs.peek().is_some();
-        send(conn, &Reply::Jobs { jobs: chunk, unknown: unknown.take().unwrap_or_default(), more })?;
+        let (unknown, degraded) = (std::mem::take(&mut unknown), degraded.take());
+        send(conn, &Reply::Jobs { jobs: chunk, unknown, degraded, more })?;
         if !more {
             return Ok(());
         }

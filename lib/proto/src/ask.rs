@@ -219,6 +219,9 @@ pub enum Reply {
         /// Ids asked for that no job ever had.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unknown: Vec<JobRef>,
+        /// Why no new jobs are taken at present; none when they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        degraded: Option<String>,
         /// Whether another frame follows.
         more: bool,
     },

@@ -205,7 +205,7 @@ fn answered(
 }
 
 fn jobs(jobs: Vec<JobView>, more: bool) -> Reply {
-    Reply::Jobs { jobs, unknown: vec![], more }
+    Reply::Jobs { jobs, unknown: vec![], degraded: None, more }
 }
 
 #[test]
@@ -250,7 +250,8 @@ fn json_is_one_object_also_when_there_is_nothing() {
 
 #[test]
 fn unknown_ids_are_code_4_and_the_known_are_shown_all_the_same() {
-    let reply = Reply::Jobs { jobs: vec![waiting()], unknown: vec!["99".parse().unwrap()], more: false };
+    let unknown = vec!["99".parse().unwrap()];
+    let reply = Reply::Jobs { jobs: vec![waiting()], unknown, degraded: Some("full".into()), more: false };
     let (text, result, ask) = answered("unknown", "gqstat -h -o %i -j 17,99", None, vec![reply]);
     assert_eq!((text.as_str(), result), ("17\n", Ok(NO_SUCH_JOB)));
     let Ask::List(ask) = ask else { panic!("{ask:?}") };
