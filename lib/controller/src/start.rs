@@ -101,7 +101,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let place = open_place(config, init)?;
     let store = place.store().map_err(|e| e.to_string())?;
     let spool = open_spool(config, &store, init)?;
-    let cluster = store.load().map_err(|e| e.to_string())?;
+    let cluster = store.load().map_err(|e| format!("{}: {e}", place.database().display()))?;
     upkeep::put_in_order(&spool, &store, &cluster)?;
     let ballast = place.fill_ballast();
 
