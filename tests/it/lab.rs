@@ -14,11 +14,13 @@
 #![allow(dead_code, clippy::allow_attributes, reason = "each theme uses its own part")]
 
 mod daemon;
+mod dice;
 mod job;
 mod plan;
 mod sweep;
 
 pub use daemon::{Daemon, Program};
+pub use dice::Dice;
 pub use job::Job;
 pub use plan::{Owner, Plan};
 

@@ -1,7 +1,9 @@
 //! Story tests over the real daemons, and tests of the house itself. One theme a file; `lab` is where the stories happen.
 
+mod attacks;
 mod cards;
 mod conf;
+mod crash;
 mod environment;
 mod forms;
 mod house;

@@ -1,7 +1,7 @@
 //! Storms: many jobs, and everything that users do to them at once. The laws: every job ends, its end is one that somebody
 //! asked for, its runs never overlap, and nothing is left.
 
-use crate::lab::{Job, Lab, until};
+use crate::lab::{Dice, Job, Lab, until};
 use gq_model::End;
 use std::{collections::BTreeMap, fs};
 
@@ -10,25 +10,10 @@ const JOBS: usize = 40;
 /// Things done to them.
 const DEEDS: usize = 60;
 
-/// Xorshift: the same seed gives the same storm.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % sides as u64).unwrap()
-    }
-}
-
 /// `GQ_SEED` gives a storm again.
 #[test]
 fn whatever_is_done_to_jobs_all_of_them_end_and_nothing_is_left() {
-    let given = std::env::var("GQ_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| u64::from(std::process::id()) * 2_654_435_761 + 1);
-    eprintln!("GQ_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new();
     let lab = Lab::with_cards(3);
     // Every run writes when it was alive; a run that is killed has no end.
     let command =

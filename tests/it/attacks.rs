@@ -1,0 +1,325 @@
+//! Attacks of ordinary users on an installation of root's: what they forge in the drop box and on the socket, what they hold
+//! open, whom they try to reach. Each is really done. No fuzzing; see the crates for that.
+#![expect(
+    unsafe_code,
+    clippy::undocumented_unsafe_blocks,
+    reason = "becoming a user in one thread, and leases, have no safe calls"
+)]
+
+use crate::lab::{Job, Lab, Owner, Plan, accounts, cards, finish, until};
+use gq_model::{ClusterId, End, JobState, Reason, Token, Uid};
+use gq_proto::JobFile;
+use nix::libc;
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            fs::{OpenOptionsExt, PermissionsExt, symlink},
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+fn installation() -> Option<(Lab, Owner, Owner)> {
+    let [gq, ann, ben] = accounts(["daemon", "nobody", "games"])?;
+    let lab = Plan::new().node("n1", &cards(1)).installed_for(&gq.name).start();
+    // Homes are made.
+    for user in [&ann, &ben] {
+        lab.client_of(user, "gqstat");
+    }
+    Some((lab, ann, ben))
+}
+
+/// Does something in a thread that is this user's, for files and sockets alike.
+fn as_user<T: Send>(user: &Owner, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // The calls themselves change one thread; the functions of the C library would change all.
+            let (uid, gid) = (user.uid, user.gid);
+            let done = unsafe {
+                libc::syscall(libc::SYS_setgroups, 0, 0)
+                    | libc::syscall(libc::SYS_setresgid, gid, gid, gid)
+                    | libc::syscall(libc::SYS_setresuid, uid, uid, uid)
+            };
+            assert_eq!(done, 0);
+            work()
+        });
+        thread.join().unwrap()
+    })
+}
+
+fn socket(lab: &Lab) -> UnixStream {
+    let stream = UnixStream::connect(lab.dir().join("run/gqd.sock")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// Sends a frame that says it is so long, and returns the answer; none when the connection was closed.
+fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
+    let mut stream = socket(lab);
+    // Who is refused early does not hear all.
+    let _ = stream.write_all(&len.to_le_bytes()).and_then(|()| stream.write_all(bytes));
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).ok()?;
+    let mut answer = vec![0; u32::from_le_bytes(head) as usize];
+    stream.read_exact(&mut answer).ok()?;
+    serde_json::from_slice(&answer).ok()
+}
+
+fn ask(lab: &Lab, what: &Value) -> Value {
+    let text = json!({"v": 1, "ask": what}).to_string();
+    frame(lab, text.len() as u32, text.as_bytes()).unwrap_or_else(|| panic!("no answer to {text}"))
+}
+
+fn kind(answer: &Value) -> &str {
+    answer["Refused"]["kind"].as_str().unwrap_or("taken")
+}
+
+fn cluster(lab: &Lab) -> ClusterId {
+    fs::read_to_string(lab.dir().join("spool/cluster.uuid")).unwrap().trim().parse().unwrap()
+}
+
+fn honest(lab: &Lab, user: &Owner, token: Token) -> JobFile {
+    let spec = json!({"name": "n", "work_dir": lab.work(&user.name), "umask": 18});
+    JobFile {
+        cluster: cluster(lab),
+        uid: Uid(user.uid),
+        token,
+        spec: serde_json::from_value(spec).unwrap(),
+        env: Vec::new(),
+        args: Vec::new(),
+        script: b"#!/bin/sh\nid -u\n".to_vec(),
+    }
+}
+
+fn drop_path(lab: &Lab, token: Token) -> PathBuf {
+    lab.dir().join(format!("spool/drop/.s.{token}"))
+}
+
+fn put(path: &Path, mode: u32, bytes: &[u8]) {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+fn submit<'a>(lab: &'a Lab, user: &Owner, words: &[&str]) -> Job<'a> {
+    lab.job(&finish(lab.client_of(user, "gqsub").arg("--parsable").args(words)).ok())
+}
+
+fn named(lab: &Lab, token: Token) -> Value {
+    ask(lab, &json!({"Submit": {"token": token}}))
+}
+
+/// Keeps every other opener of a file waiting, or away, for as long as the returned file lives.
+fn lease(path: &Path) -> File {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let done = unsafe {
+        libc::fcntl(file.as_raw_fd(), libc::F_SETSIG, libc::SIGURG)
+            | libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    file
+}
+
+#[test]
+fn only_an_honest_file_in_the_drop_box_makes_a_job() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    type Forge = fn(&Path, JobFile);
+    let bytes = |file: &JobFile| file.to_bytes().unwrap();
+    let forgeries: [(&str, Forge); 13] = [
+        ("a link to a secret", |path, _| symlink("/etc/shadow", path).unwrap()),
+        ("a link to what never ends", |path, _| symlink("/dev/zero", path).unwrap()),
+        ("a FIFO", |path, _| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
+        ("a socket", |path, _| drop(UnixListener::bind(path).unwrap())),
+        ("a folder", |path, _| fs::create_dir(path).unwrap()),
+        ("a terabyte", |path, _| File::create_new(path).unwrap().set_len(1 << 40).unwrap()),
+        ("another's uid", |path, file| {
+            put(path, 0o640, &JobFile { uid: Uid(1), ..file }.to_bytes().unwrap())
+        }),
+        ("root's uid", |path, file| put(path, 0o640, &JobFile { uid: Uid(0), ..file }.to_bytes().unwrap())),
+        ("another token", |path, file| {
+            put(path, 0o640, &JobFile { token: Token([9; 16]), ..file }.to_bytes().unwrap());
+        }),
+        ("another cluster", |path, file| {
+            put(path, 0o640, &JobFile { cluster: ClusterId([9; 16]), ..file }.to_bytes().unwrap());
+        }),
+        ("what others may write", |path, file| put(path, 0o666, &file.to_bytes().unwrap())),
+        ("two names", |path, file| {
+            put(path, 0o640, &file.to_bytes().unwrap());
+            fs::hard_link(path, path.with_extension("twin")).unwrap();
+        }),
+        ("half of it", |path, file| {
+            let bytes = file.to_bytes().unwrap();
+            put(path, 0o640, &bytes[..bytes.len() / 2]);
+        }),
+    ];
+    as_user(&ann, || {
+        for (n, (what, forge)) in forgeries.iter().enumerate() {
+            let token = Token([n as u8; 16]);
+            forge(&drop_path(&lab, token), honest(&lab, &ann, token));
+            let begin = Instant::now();
+            let answer = named(&lab, token);
+            assert_ne!(kind(&answer), "taken", "{what}: {answer}");
+            assert!(!answer.to_string().contains("root:"), "{what} is read: {answer}");
+            assert!(begin.elapsed() < Duration::from_secs(5), "{what}: waited for");
+        }
+    });
+    // A file of hers that ben moves in from a folder of both's, and one that she made there.
+    let shared = lab.work("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    let (moved, good) = (Token([100; 16]), Token([101; 16]));
+    as_user(&ann, || {
+        put(&shared.join("f"), 0o644, &bytes(&honest(&lab, &ann, moved)));
+        put(&drop_path(&lab, good), 0o640, &bytes(&honest(&lab, &ann, good)));
+    });
+    as_user(&ben, || {
+        let path = drop_path(&lab, good);
+        assert!(fs::read(&path).is_err() && fs::remove_file(&path).is_err());
+        assert!(fs::read_dir(path.parent().unwrap()).is_err(), "he sees no names");
+        fs::rename(shared.join("f"), drop_path(&lab, moved)).unwrap();
+        assert_eq!(kind(&named(&lab, moved)), "NotPermitted");
+        assert_eq!(kind(&named(&lab, good)), "NotPermitted");
+    });
+    let taken = as_user(&ann, || {
+        assert_eq!(kind(&named(&lab, moved)), "NotPermitted");
+        named(&lab, good)
+    });
+    let job = lab.job(&taken["Submitted"]["job"].to_string());
+    assert_eq!(job.ended(), End::Completed);
+    assert_eq!(job.out().trim(), ann.uid.to_string());
+    as_user(&ben, || {
+        put(&drop_path(&lab, good), 0o640, &bytes(&honest(&lab, &ben, good)));
+        assert_eq!(kind(&named(&lab, good)), "NotPermitted", "a token is its first user's");
+    });
+    assert_eq!(lab.list("-t all").len(), 1);
+}
+
+#[test]
+fn whatever_comes_over_the_socket_others_are_answered() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    let ids: Vec<Value> = (0..30_000).map(|job| json!({"job": job})).collect();
+    as_user(&ann, || {
+        assert!(frame(&lab, u32::MAX, b"x").is_none());
+        assert!(frame(&lab, (1 << 20) + 1, &[b' '; 100]).is_none());
+        let deep = [&br#"{"v":1,"ask":{"List":{"select":"#[..], &b"[".repeat(500_000)].concat();
+        for bytes in [&deep[..], b"\"\xff\xfe\"", b"{\"v\":1e999,\"ask\":\"Ping\"}", b"", b"null"] {
+            let answer = frame(&lab, bytes.len() as u32, bytes).unwrap();
+            assert_eq!(kind(&answer), "Usage", "{answer}");
+        }
+        assert_eq!(kind(&ask(&lab, &json!({"List": {"select": {"jobs": ids}}}))), "Usage");
+        let head = json!({"version": 1, "cluster": cluster(&lab), "node": "n1", "epoch": 99_999_999_999u64,
+            "boot": "00000000000000000000000000000003", "beat": 1, "lowest": 1, "highest": 0, "ack_epoch": 0, "ack": 0});
+        assert_eq!(kind(&ask(&lab, &json!({"Node": head}))), "NotPermitted", "she is no node");
+        // Half a frame on more connections than one user may have.
+        let open: Vec<UnixStream> = (0..1100)
+            .map(|_| {
+                let mut stream = socket(&lab);
+                let _ = stream.write_all(&[0, 0, 1, 0, b'x']);
+                stream
+            })
+            .collect();
+        until("ben is answered", || as_user_pong(&lab, &ben));
+        drop(open);
+    });
+    assert_eq!(submit(&lab, &ben, &["--wrap", "true"]).ended(), End::Completed);
+}
+
+fn as_user_pong(lab: &Lab, user: &Owner) -> Option<()> {
+    finish(lab.client_of(user, "gqctl").arg("ping")).ok().contains("lab").then_some(())
+}
+
+#[test]
+fn a_job_reaches_neither_its_supervisor_nor_what_is_anothers() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    let job = submit(&lab, &ann, &["--export=SECRET=1", "--wrap", "echo $0; exec sleep 600"]).running();
+    let script = until("its path", || job.out().lines().next().map(str::to_owned));
+    let node = lab.node("n1").pid();
+    let attack = format!(
+        "kill -9 $PPID || kill -STOP $PPID || kill -9 {node} || kill -9 {gqd} || cat /proc/$PPID/environ || \
+         cat /proc/{node}/environ || ls {runs} || cat {script} || cat {file} || ls {dir}/state || \
+         echo x >>{dir}/spool/nodes/n1/in/0.order && echo reached || echo kept; ls -A /proc/self/fd | wc -l",
+        gqd = lab.gqd.pid(),
+        runs = Path::new(&script).parent().unwrap().display(),
+        file = lab.dir().join(format!("spool/jobs/00/{}.job", job.id)).display(),
+        dir = lab.dir().display(),
+    );
+    let other = submit(&lab, &ben, &["-e", "/dev/null", "--wrap", &attack]);
+    assert_eq!(other.ended(), End::Completed);
+    assert_eq!(other.out(), "kept\n4\n", "the fourth is the listing's own");
+    assert_eq!(job.state(), JobState::Running);
+    // What a user leaves behind, whatever it does not hear, is gone when his job has ended.
+    let mark = "(trap '' TERM HUP; setsid sh -c 'trap \"\" TERM HUP; (sleep 987654 &); sleep 987654' >/dev/null 2>&1 &)";
+    let leaves = submit(&lab, &ben, &["--wrap", mark]);
+    assert_eq!(leaves.ended(), End::Completed);
+    let alive = finish(std::process::Command::new("pgrep").args(["-f", "^sleep 987654$"]));
+    assert_eq!(alive.out, "");
+    // What was accepted is what runs.
+    let waits = submit(&lab, &ann, &["-H", "--wrap", "echo honest"]);
+    let file = until("its file", || {
+        let shards = fs::read_dir(lab.dir().join("spool/jobs")).unwrap();
+        let mut paths = shards.map(|shard| shard.unwrap().path().join(format!("{}.job", waits.id)));
+        paths.find(|path| path.exists())
+    });
+    as_user(&ann, || {
+        let mut bytes = fs::read(&file).unwrap();
+        let len = bytes.len();
+        bytes[len - 3] ^= 1;
+        fs::write(&file, bytes).unwrap();
+    });
+    finish(lab.client_of(&ann, "gqctl").args(["release", &waits.id.to_string()])).ok();
+    assert_eq!((waits.ended(), waits.reason()), (End::Failed, Reason::JobFileChanged));
+}
+
+#[test]
+fn what_one_user_holds_open_takes_no_node_out_of_service() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    let drained = || lab.node_view("n1").unwrap()["state"].as_str().unwrap().starts_with("drain");
+    // A lease on the file that her jobs write to.
+    let file = lab.work(&ann.name).join("leased");
+    as_user(&ann, || put(&file, 0o666, b""));
+    let held = lease(&file);
+    let to = file.to_str().unwrap();
+    let tried = |user: &Owner| {
+        let job = submit(&lab, user, &["-o", to, "--wrap", "true"]);
+        until("it was tried", || (job.word("reason") == "BeginTime" || drained()).then_some(()));
+        job
+    };
+    let hers = [tried(&ann), tried(&ann), tried(&ann)];
+    assert!(!drained(), "one user may have made it up");
+    assert_eq!(submit(&lab, &ben, &["--wrap", "true"]).ended(), End::Completed);
+    finish(lab.client_of(&ann, "gqcancel").args(hers.iter().map(|job| job.id.to_string()))).ok();
+    drop(held);
+
+    // Her script's file, which her next job would be given again.
+    let first = submit(&lab, &ann, &["--wrap", "echo $0; chmod 700 $0; exec sleep 600"]).running();
+    let script = until("its path", || first.out().lines().next().map(str::to_owned));
+    let busy = until("it may be written", || OpenOptions::new().write(true).open(&script).ok());
+    finish(lab.client_of(&ann, "gqcancel").arg(first.id.to_string())).ok();
+    assert_eq!(first.ended(), End::Cancelled);
+    let next = submit(&lab, &ann, &["--wrap", "true"]);
+    // A folder that is not given again does no harm either.
+    let (end, reason) = (next.ended(), next.reason());
+    assert!([(End::Failed, Reason::ExecFailed), (End::Completed, Reason::None)].contains(&(end, reason)));
+    drop(busy);
+    assert_eq!(submit(&lab, &ann, &["--wrap", "true"]).ended(), End::Completed);
+    assert!(!drained());
+}
+
+#[test]
+fn a_script_that_does_not_come_to_begin_is_ended_by_its_time_limit() {
+    let Some((lab, ann, _)) = installation() else { return };
+    let program = lab.work(&ann.name).join("program");
+    as_user(&ann, || put(&program, 0o755, &fs::read("/bin/true").unwrap()));
+    let held = lease(&program);
+    let script = lab.file("job.sh", format!("#!{}\n", program.display()));
+    let job = submit(&lab, &ann, &["-t", "0:02", script.to_str().unwrap()]);
+    assert_eq!(job.ended(), End::Timeout);
+    drop(held);
+    assert!(submit(&lab, &ann, &["--gpus=1", script.to_str().unwrap()]).ended() == End::Completed);
+}

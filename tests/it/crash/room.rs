@@ -1,0 +1,109 @@
+//! A full disk: new jobs are refused in words, running jobs go on, their results are kept, and work resumes by itself.
+
+use crate::lab::{Lab, Plan, cards, until};
+use gq_model::{End, JobState};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Longest from room on the disk to the first job that is taken.
+const RECOVERY: Duration = Duration::from_secs(15);
+
+/// A small file system of its own, while this lives.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn at(path: &Path, size: &str) -> Option<Self> {
+        fs::create_dir(path).unwrap();
+        let options = format!("size={size},mode=0700");
+        match mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), Some(options.as_str())) {
+            Ok(()) => Some(Self(path.to_owned())),
+            Err(error) => {
+                eprintln!("left out: no file system can be mounted here: {error}");
+                None
+            }
+        }
+    }
+
+    /// Writes until there is no room.
+    fn fill(&self) {
+        let mut file = File::create(self.0.join("filling")).unwrap();
+        for size in [1 << 20, 4096, 512] {
+            while file.write_all(&vec![1; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("filling")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
+}
+
+/// Submits until a job is refused for want of room: what was recorded in room that was there already is accepted.
+fn refused_at_once(lab: &Lab) -> String {
+    until("the full disk is noticed", || {
+        let begin = Instant::now();
+        let said = lab.say("gqsub -H --mem=64M --wrap true");
+        assert!(begin.elapsed() < Duration::from_secs(10), "at once: {:?}", begin.elapsed());
+        assert!([0, 1].contains(&said.code), "{said:?}");
+        (said.code == 1).then_some(said.err)
+    })
+}
+
+#[test]
+fn a_full_disk_refuses_jobs_keeps_results_and_recovers_by_itself() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("left out: only root can mount a small file system");
+    }
+    let lab = Plan::new().node("n1", &cards(2)).ready();
+    let Some(disk) = Disk::at(&lab.dir().join("state"), "300m") else { return };
+    lab.gqd.launch(&["--init"]);
+    lab.gqd.wait_for_answer();
+    lab.node("n1").start();
+    lab.node_is_there("n1");
+    fs::set_permissions(lab.dir(), fs::Permissions::from_mode(0o700)).unwrap();
+    for round in 0..2 {
+        let _ = fs::remove_file(lab.work("go"));
+        let wait = "until [ -e go ]; do sleep 0.05; done";
+        let well = lab.submit("--gpus=1", &format!("{wait}; echo well")).running();
+        let badly = lab.submit("--gpus=1", &format!("{wait}; exit 3")).running();
+        let waits = lab.submit("--gpus=2", "echo waited");
+        disk.fill();
+        let why = refused_at_once(&lab);
+        assert!(why.contains("room") || why.contains("full"), "{why}");
+        let ping = lab.say("gqctl ping");
+        assert!(format!("{ping:?}").contains("DEGRADED"), "{ping:?}");
+        let stat = lab.say("gqstat");
+        assert_eq!(stat.code, 0, "{stat:?}");
+        assert!(format!("{stat:?}").contains("DEGRADED"), "{stat:?}");
+        assert_eq!((well.state(), badly.state()), (JobState::Running, JobState::Running));
+
+        lab.file("go", "");
+        assert_eq!((well.ended(), badly.ended()), (End::Completed, End::Failed), "round {round}");
+        assert_eq!(badly.view()["exit_code"], 3);
+        // What was recorded is on disk.
+        lab.gqd.kill9();
+        lab.gqd.start();
+        assert_eq!(
+            (well.state(), badly.view()["exit_code"].clone()),
+            (JobState::Ended(End::Completed), 3.into())
+        );
+
+        disk.free();
+        let begin = Instant::now();
+        until("jobs are taken again", || (lab.say("gqsub --mem=64M -H --wrap true").code == 0).then_some(()));
+        assert!(begin.elapsed() < RECOVERY, "{:?}", begin.elapsed());
+        assert!(!format!("{:?}", lab.say("gqctl ping")).contains("DEGRADED"));
+        assert_eq!(waits.output(), "waited\n");
+    }
+}
