@@ -4,7 +4,7 @@ use crate::{Context, Decision, NodeReport, Order, schedule::Orders};
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
 use gq_model::{
-    BootId, Card, End, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Timestamp,
+    BootId, Card, End, Epoch, Fault, JobId, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Timestamp,
 };
 
 /// A start that fails by the site's fault is tried so often altogether.
@@ -123,7 +123,12 @@ fn refused(
         }
     };
     let mut events = alloc::vec![Event::RunEnded { key, outcome, started: None, at: context.now, next }];
-    let others = node.failed_starts.iter().filter(|job| **job != key.job).count();
+    // What a user named may be of his making: a file system of his own answers as he likes. It takes two users to tell.
+    let is_named_by_user =
+        matches!(reason, Reason::WorkDir | Reason::InputFile | Reason::OutputFile | Reason::ExecFailed);
+    let owner = |job: &JobId| cluster.job(*job).map(|job| job.uid);
+    let counts = |job: &&JobId| **job != key.job && !(is_named_by_user && owner(job) == owner(&key.job));
+    let others = node.failed_starts.iter().filter(counts).count();
     if matches!(next, Next::Again { .. }) && others + 1 >= FAILED_JOBS_TO_DRAIN && node.drained.is_none() {
         let reason = format!("jobs cannot be started here: {detail}");
         events.push(Event::NodeDrained { node: node.name.clone(), reason });

@@ -50,6 +50,10 @@ pub fn read_job_file(spool: &Path, name: &Path, owner: Uid, most: usize) -> Resu
         {
             return Err(Changed("its owner may not read it"));
         }
+        // An open that does not wait is refused so while its owner keeps a lease on the file.
+        Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => {
+            return Err(Changed("its owner keeps it locked (a lease)"));
+        }
         Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(Changed("there is a symbolic link")),
         Err(e) if e.raw_os_error() == Some(libc::EXDEV) => return Err(Changed("it is not in the spool")),
         Err(e) => return Err(Away(e)),

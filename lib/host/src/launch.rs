@@ -84,6 +84,9 @@ pub enum ExecTrouble {
     /// The script's own fault: its interpreter, its arguments.
     #[error("{0}")]
     Script(String),
+    /// The file system's of its interpreter, which may be a user's own.
+    #[error("{0}")]
+    Interpreter(String),
     /// The machine's fault.
     #[error("{0}")]
     Machine(String),
@@ -114,7 +117,13 @@ pub fn execute(script: &Path, args: &[Vec<u8>], env: &[Vec<u8>]) -> ExecTrouble 
         nix::Error::ENOEXEC | nix::Error::ELOOP | nix::Error::ENOTDIR | nix::Error::ENAMETOOLONG => {
             ExecTrouble::Script(format!("its first line: {text}"))
         }
-        _ => ExecTrouble::Machine(format!("{}: {text}", script.display())),
+        // Only its owner can have opened it, and only he can have so many processes.
+        nix::Error::ETXTBSY => ExecTrouble::Script(format!(
+            "{}: a process of this user outside the job has it open for writing",
+            script.display()
+        )),
+        nix::Error::EAGAIN => ExecTrouble::Script("this user has too many processes on this machine".into()),
+        _ => ExecTrouble::Interpreter(format!("{}: {text}", script.display())),
     }
 }
 

@@ -93,6 +93,7 @@ fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
         Some(_) => Err(Trouble::user(Reason::ExecFailed, "--test-run is not allowed on this cluster")),
         None => Err(match gq_host::execute(&path, &job.args, &env) {
             ExecTrouble::Script(text) => Trouble::user(Reason::ExecFailed, text),
+            ExecTrouble::Interpreter(text) => Trouble::away(Reason::ExecFailed, text),
             ExecTrouble::Machine(text) => Trouble::site(text),
         }),
     }
@@ -158,8 +159,9 @@ fn open_stdio(assignment: &Assignment, account: &Account, spec: &JobSpec) -> Res
         .map_err(Trouble::kernel("standard input, output and error"))
 }
 
-/// What a user's path had against it. A machine that is out of files or memory is not the user's fault.
+/// What a user's path had against it. A machine that is out of files or memory is not the user's fault, as far as can be
+/// told.
 fn at_path(reason: Reason, path: &str, error: &io::Error) -> Trouble {
     let detail = format!("{path}: {}", gq_host::words(error));
-    if gq_host::is_shortage(error) { Trouble::site(detail) } else { Trouble::user(reason, detail) }
+    if gq_host::is_shortage(error) { Trouble::away(reason, detail) } else { Trouble::user(reason, detail) }
 }

@@ -24,6 +24,11 @@ impl Trouble {
         Self { fault: Fault::Site, reason: Reason::LaunchFailure, detail: cut(detail.into()) }
     }
 
+    /// Something that the site has to mend, or that the user's own file system only pretends: of what the user named.
+    pub fn away(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { fault: Fault::Site, reason, detail: cut(detail.into()) }
+    }
+
     /// Something that the site has to mend: what was being done, and what the kernel said.
     pub fn kernel(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |e| Self::site(format!("{what}: {}", gq_host::words(&e)))
