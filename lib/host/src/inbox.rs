@@ -62,8 +62,12 @@ impl Inbox {
     /// # Errors
     /// When there are no descriptors left.
     pub fn set_deadline(&mut self, after: Duration) -> io::Result<()> {
-        let timer =
-            TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        let timer = match self.timer.take() {
+            Some(timer) => timer,
+            None => {
+                TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?
+            }
+        };
         // A timer of 0 would never go off.
         let after = TimeSpec::from_duration(after.max(Duration::from_nanos(1)));
         timer.set(Expiration::OneShot(after), TimerSetTimeFlags::empty())?;

@@ -46,7 +46,7 @@ impl<'a> Life<'a> {
         let (reader, writer) = io::pipe().map_err(Trouble::kernel("a pipe"))?;
         let main =
             gq_host::fork(|| child(launch, writer)).map_err(Trouble::kernel("a process for the script"))?;
-        Ok(Self {
+        let mut life = Self {
             assignment: launch.assignment,
             inbox,
             fence: Fence::new(launch.assignment.key, main),
@@ -58,7 +58,20 @@ impl<'a> Life<'a> {
             exit: None,
             kill_at: None,
             exited_at: None,
-        })
+        };
+        // Who stops his own child before it is the script, or names a folder that hangs, holds cards no longer for it.
+        life.limit_time();
+        Ok(life)
+    }
+
+    /// Lets the run end after its time limit, counted from now.
+    fn limit_time(&mut self) {
+        if let Some(limit) = self.assignment.time_limit
+            && let Err(e) = self.inbox.set_deadline(Duration::from_secs(limit.0))
+        {
+            eprintln!("gqstep {}: no timer for its time limit: {e}; it is ended", self.assignment.key);
+            self.end(Cause::TimeLimit);
+        }
     }
 
     /// Lives until nothing of the run is left, and returns the last record.
@@ -131,12 +144,7 @@ impl<'a> Life<'a> {
         let at = gq_host::now();
         self.started = Some(at);
         journal.push(Record::Started { key: self.assignment.key, at, session: self.main });
-        if let Some(limit) = self.assignment.time_limit
-            && let Err(e) = self.inbox.set_deadline(Duration::from_secs(limit.0))
-        {
-            eprintln!("gqstep {}: no timer for its time limit: {e}; it is ended", self.assignment.key);
-            self.end(Cause::TimeLimit);
-        }
+        self.limit_time();
     }
 
     fn reap(&mut self, journal: &mut Journal) -> bool {
