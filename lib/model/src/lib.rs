@@ -34,7 +34,8 @@ pub use pattern::{PatternFields, expand_pattern, output_path};
 pub use reason::Reason;
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
-    CardAsk, JobSpec, MAX_JOB_FILE, MAX_NAME, MAX_SCRIPT, MemoryAsk, OpenMode, ResourceLimit, TestRun,
+    CardAsk, JobSpec, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_SCRIPT, MemoryAsk, OpenMode, ResourceLimit,
+    TestRun,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

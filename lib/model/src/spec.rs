@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_NAME: usize = 1024;
 /// Largest script, in bytes.
 pub const MAX_SCRIPT: usize = 4 << 20;
+/// Largest request, in bytes of JSON: every live job's is held in memory.
+pub const MAX_REQUEST: usize = 128 << 10;
 /// Largest job file (request, environment, arguments and script), in bytes.
 pub const MAX_JOB_FILE: usize = 8 << 20;
 

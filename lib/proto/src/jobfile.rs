@@ -5,7 +5,7 @@
 //! uid (4), token (16), lengths of request, environment, arguments and script (4 each), then these four. The request is
 //! JSON; environment and arguments are byte strings, each ended by a NUL, so that any bytes a process can have travel.
 
-use gq_model::{ClusterId, JobSpec, MAX_JOB_FILE, MAX_SCRIPT, Token, Uid};
+use gq_model::{ClusterId, JobSpec, MAX_JOB_FILE, MAX_REQUEST, MAX_SCRIPT, Token, Uid};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -45,7 +45,7 @@ pub enum JobFileError {
     /// Of a version this program does not know.
     #[error("a job file of version {0}; this gq knows version {JOB_FILE_VERSION}")]
     Version(u32),
-    /// Larger than [`MAX_JOB_FILE`], or its script larger than [`MAX_SCRIPT`].
+    /// Larger than [`MAX_JOB_FILE`], its script larger than [`MAX_SCRIPT`], or its request larger than [`MAX_REQUEST`].
     #[error("{0} of {1} bytes: {2} at most")]
     TooLarge(&'static str, usize, usize),
     /// A byte string holds a NUL.
@@ -66,6 +66,7 @@ impl JobFile {
             return Err(JobFileError::TooLarge("the script", self.script.len(), MAX_SCRIPT));
         }
         let spec = serde_json::to_vec(&self.spec)?;
+        check_request(spec.len())?;
         let (env, args) = (join(&self.env)?, join(&self.args)?);
         let parts = [&spec, &env, &args, &self.script];
         let total = HEAD + parts.iter().map(|p| p.len()).sum::<usize>();
@@ -128,6 +129,7 @@ impl JobFile {
         if script > MAX_SCRIPT {
             return Err(JobFileError::TooLarge("the script", script, MAX_SCRIPT));
         }
+        check_request(spec)?;
         let mut part = |length: usize| {
             let (part, rest) = at.split_at_checked(length).ok_or(JobFileError::Torn)?;
             at = rest;
@@ -149,6 +151,13 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
+}
+
+fn check_request(len: usize) -> Result<(), JobFileError> {
+    if len > MAX_REQUEST {
+        return Err(JobFileError::TooLarge("the request (options and paths, no script)", len, MAX_REQUEST));
+    }
+    Ok(())
 }
 
 fn take<const N: usize>(at: &mut &[u8]) -> Result<[u8; N], JobFileError> {
@@ -198,6 +207,23 @@ mod tests {
     fn it_reads_back_to_the_byte() {
         let file = sample();
         assert_eq!(JobFile::from_bytes(&file.to_bytes().unwrap()).unwrap(), file);
+    }
+
+    #[test]
+    fn a_request_that_would_fill_memory_is_none() {
+        let mut file = sample();
+        file.spec.features = vec!["f".repeat(1000); MAX_REQUEST / 1000];
+        assert!(matches!(file.to_bytes(), Err(JobFileError::TooLarge(_, _, MAX_REQUEST))));
+        // Written by somebody else's program, with checksum and all.
+        let spec = vec![b' '; MAX_REQUEST + 1];
+        let mut body = vec![0; 16 + 4 + 16];
+        for len in [spec.len(), 0, 0, 0] {
+            body.extend_from_slice(&(len as u32).to_le_bytes());
+        }
+        body.extend_from_slice(&spec);
+        let bytes =
+            [MAGIC.as_slice(), &1u32.to_le_bytes(), &crc32fast::hash(&body).to_le_bytes(), &body].concat();
+        assert!(matches!(JobFile::from_bytes(&bytes), Err(JobFileError::TooLarge(_, _, MAX_REQUEST))));
     }
 
     #[test]
