@@ -26,7 +26,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Most connections at a time.
@@ -39,6 +39,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(5);
 /// Jobs of one frame of a listing.
 const LIST_CHUNK: usize = 256;
+/// Most ids that one listing names: each is looked up on disk.
+const MAX_NAMED: usize = 4096;
 /// Most ended jobs of a listing by state.
 const MAX_ENDED: u32 = 10_000;
 /// Most threads that wait for a connection.
@@ -294,6 +296,10 @@ impl Door {
     fn list(&self, conn: &Conn, list: &ListAsk) -> Result<(), IpcError> {
         let board = self.wall.look();
         let select = &list.select;
+        if select.jobs.len() > MAX_NAMED {
+            let text = format!("{} ids at once: {MAX_NAMED} at most", select.jobs.len());
+            return send(conn, &refused(RefusalKind::Usage, text));
+        }
         if !select.jobs.is_empty() {
             return match self.named(&board, select) {
                 Ok((jobs, unknown)) => send_jobs(conn, jobs.into_iter(), unknown, &board),
@@ -327,7 +333,8 @@ impl Door {
     ) -> Result<(Vec<JobView>, Vec<gq_model::JobRef>), StoreError> {
         let (mut jobs, mut unknown) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
-        for reference in &select.jobs {
+        let mut asked = BTreeSet::new();
+        for reference in select.jobs.iter().filter(|reference| asked.insert(reference.to_string())) {
             let live = board.job(reference.job);
             // A plain live job has nothing in history that its view does not tell.
             let has_past = live.is_none_or(|job| job.array);
@@ -390,7 +397,7 @@ impl Door {
             Err(error) => Err(IpcError::Io { what: "no thread".into(), source: error }),
         };
         conn.shutdown();
-        let _ = self.words.send(Word::NodeDown { node: node.clone(), link });
+        let _ = self.words.send(Word::NodeDown { node: node.clone(), link, since: Instant::now() });
         log::info!("{node}: the link is gone{}", end.err().map(|e| format!(": {e}")).unwrap_or_default());
         Ok(())
     }
