@@ -25,6 +25,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Of `fcntl`: which signal tells the holder of a lease that somebody waits. One that ends nobody, here.
+const F_SETSIG: i32 = 10;
+
 fn installation() -> Option<(Lab, Owner, Owner)> {
     let [gq, ann, ben] = accounts(["daemon", "nobody", "games"])?;
     let lab = Plan::new().node("n1", &cards(1)).installed_for(&gq.name).start();
@@ -119,7 +122,7 @@ fn named(lab: &Lab, token: Token) -> Value {
 fn lease(path: &Path) -> File {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let done = unsafe {
-        libc::fcntl(file.as_raw_fd(), libc::F_SETSIG, libc::SIGURG)
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG)
             | libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
     };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
@@ -204,7 +207,7 @@ fn only_an_honest_file_in_the_drop_box_makes_a_job() {
 fn whatever_comes_over_the_socket_others_are_answered() {
     let Some((lab, ann, ben)) = installation() else { return };
     let ids: Vec<Value> = (0..30_000).map(|job| json!({"job": job})).collect();
-    as_user(&ann, || {
+    let open = as_user(&ann, || {
         assert!(frame(&lab, u32::MAX, b"x").is_none());
         assert!(frame(&lab, (1 << 20) + 1, &[b' '; 100]).is_none());
         let deep = [&br#"{"v":1,"ask":{"List":{"select":"#[..], &b"[".repeat(500_000)].concat();
@@ -217,21 +220,16 @@ fn whatever_comes_over_the_socket_others_are_answered() {
             "boot": "00000000000000000000000000000003", "beat": 1, "lowest": 1, "highest": 0, "ack_epoch": 0, "ack": 0});
         assert_eq!(kind(&ask(&lab, &json!({"Node": head}))), "NotPermitted", "she is no node");
         // Half a frame on more connections than one user may have.
-        let open: Vec<UnixStream> = (0..1100)
-            .map(|_| {
-                let mut stream = socket(&lab);
-                let _ = stream.write_all(&[0, 0, 1, 0, b'x']);
-                stream
-            })
-            .collect();
-        until("ben is answered", || as_user_pong(&lab, &ben));
-        drop(open);
+        let connect = |_| {
+            let mut stream = socket(&lab);
+            let _ = stream.write_all(&[0, 0, 1, 0, b'x']);
+            stream
+        };
+        (0..1100).map(connect).collect::<Vec<_>>()
     });
+    assert!(finish(lab.client_of(&ben, "gqctl").arg("ping")).ok().contains("lab"));
     assert_eq!(submit(&lab, &ben, &["--wrap", "true"]).ended(), End::Completed);
-}
-
-fn as_user_pong(lab: &Lab, user: &Owner) -> Option<()> {
-    finish(lab.client_of(user, "gqctl").arg("ping")).ok().contains("lab").then_some(())
+    drop(open);
 }
 
 #[test]
