@@ -56,8 +56,8 @@ pub(crate) enum Word {
     NodeUp { head: Head, link: LinkId, out: Sender<Bundle>, answer: Sender<Result<Head, Refusal>> },
     /// Letters came in on a link.
     NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, reports: Vec<(Seq, Box<NodeReport>)> },
-    /// A link is gone, or its beats stopped.
-    NodeDown { node: NodeName, link: LinkId },
+    /// A link is gone, or its beats stopped; and since when nothing was seen of the node.
+    NodeDown { node: NodeName, link: LinkId, since: Instant },
     /// SIGTERM.
     Stop,
     /// SIGHUP.
@@ -196,9 +196,9 @@ impl Hub {
                 let report = |(seq, body)| Input::Report { node: node.clone(), epoch, seq, body };
                 inputs.extend(reports.into_iter().map(report));
             }
-            Word::NodeDown { node, link } => {
+            Word::NodeDown { node, link, since } => {
                 if self.couriers.post.disconnect(&node, link) {
-                    self.silent.entry(node.clone()).or_insert_with(Instant::now);
+                    self.silent.entry(node.clone()).or_insert(since);
                     inputs.push(Input::NodeSilent { node });
                 }
             }

@@ -160,7 +160,8 @@ impl Mail {
         self.next_link = self.next_link.wrapping_add(2);
         let link = LinkId(self.next_link);
         if let Some((old, _)) = node.link.take() {
-            let _ = self.words.send(Word::NodeDown { node: node.node.clone(), link: old });
+            let _ =
+                self.words.send(Word::NodeDown { node: node.node.clone(), link: old, since: Instant::now() });
         }
         if self.words.send(Word::NodeUp { head: head.clone(), link, out, answer }).is_err() {
             return;
@@ -294,7 +295,8 @@ impl Correspondent {
 
     fn cut(&mut self, words: &Sender<Word>) {
         if let Some((link, _)) = self.link.take() {
-            let _ = words.send(Word::NodeDown { node: self.node.clone(), link });
+            let since = self.seen.map_or_else(Instant::now, |(_, _, since)| since);
+            let _ = words.send(Word::NodeDown { node: self.node.clone(), link, since });
         }
     }
 }
