@@ -6,7 +6,7 @@
     reason = "becoming a user in one thread, and leases, have no safe calls"
 )]
 
-use crate::lab::{Job, Lab, Owner, Plan, accounts, cards, finish, until};
+use crate::lab::{Job, Lab, Owner, Plan, accounts, cards, finish, program_path, until};
 use gq_model::{ClusterId, End, JobState, Reason, Token, Uid};
 use gq_proto::JobFile;
 use nix::libc;
@@ -230,6 +230,32 @@ fn whatever_comes_over_the_socket_others_are_answered() {
     assert!(finish(lab.client_of(&ben, "gqctl").arg("ping")).ok().contains("lab"));
     assert_eq!(submit(&lab, &ben, &["--wrap", "true"]).ended(), End::Completed);
     drop(open);
+}
+
+#[test]
+fn a_gqd_that_is_short_of_files_lives_and_hears_others() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    lab.gqd.stop();
+    let mut short = std::process::Command::new("sh");
+    short.args(["-c", "ulimit -n 96; exec \"$0\" --conf \"$1\" 2>>gqd.log"]).current_dir(lab.dir());
+    let mut short = short.arg(program_path("gqd")).arg(lab.conf()).spawn().unwrap();
+    lab.gqd.wait_for_answer();
+    let connect = |_| socket(&lab);
+    let open: Vec<UnixStream> = as_user(&ann, || (0..100).map(connect).collect());
+    // Root's are not counted, so that they do use up the files.
+    let more: Vec<UnixStream> = (0..100).map(connect).collect();
+    let threads = || fs::read_dir(format!("/proc/{}/task", short.id())).unwrap().count();
+    until("no file is left", || lab.gqd.said().contains("connections are not taken").then_some(()));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(threads() < 150, "whoever fails to take one leaves no other who fails: {}", threads());
+    drop(more);
+    until("ben is answered", || {
+        let said = finish(lab.client_of(&ben, "gqctl").arg("ping"));
+        (said.code == 0).then_some(())
+    });
+    drop(open);
+    short.kill().unwrap();
+    short.wait().unwrap();
 }
 
 #[test]

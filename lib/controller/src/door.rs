@@ -29,10 +29,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most connections at a time.
+/// Most connections at a time (root's and our own are not counted), if there are files enough.
 const MAX_CONNECTIONS: usize = 4096;
-/// Most of them of one user (root's and our own are not counted).
-const MAX_PER_USER: usize = 1024;
+/// Fewest, however few files there are.
+const MIN_CONNECTIONS: usize = 8;
+/// One user has at most this part of them.
+const USERS_PART: usize = 4;
+/// Open files that a connection may need: itself, and a reader of the past.
+const FILES_EACH: usize = 4;
+/// Open files for all else.
+const FILES_KEPT: usize = 64;
+/// How long nobody is let in when the system refuses a connection.
+const BREATH: Duration = Duration::from_millis(50);
 /// How long a client may say nothing, or not take an answer.
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a client that waits for a job is looked after.
@@ -58,8 +66,15 @@ pub(crate) struct Door {
     pub(crate) next: AtomicU64,
     pub(crate) readers: Mutex<Vec<History>>,
     pub(crate) guests: Mutex<BTreeMap<Uid, usize>>,
+    /// Most connections at a time; see [`room`].
+    pub(crate) room: usize,
     /// Threads that wait for a connection.
     pub(crate) greeters: AtomicUsize,
+}
+
+/// How many connections there is room for, with so many open files at most.
+pub(crate) fn room(open_files: usize) -> usize {
+    (open_files.saturating_sub(FILES_KEPT) / FILES_EACH).clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
 }
 
 /// Opens the door: from now on connections are taken, for ever.
@@ -73,21 +88,31 @@ fn greet(door: &Arc<Door>, listener: &Arc<Listener>) -> std::io::Result<()> {
     door.greeters.fetch_add(1, Ordering::AcqRel);
     let (at, listener) = (Arc::clone(door), Arc::clone(listener));
     let waits = move || {
+        let mut refusing = false;
         loop {
-            let conn = listener.accept();
+            let conn = match listener.accept() {
+                Ok(conn) => conn,
+                Err(error) => {
+                    // No file descriptors left, most likely: those who are inside must leave first. Whoever waits goes on
+                    // waiting; a successor would fare no better.
+                    if !std::mem::replace(&mut refusing, true) {
+                        log::warn!("connections are not taken: {error}");
+                    }
+                    thread::sleep(BREATH);
+                    continue;
+                }
+            };
+            refusing = false;
             if at.greeters.fetch_sub(1, Ordering::AcqRel) == 1
                 && let Err(error) = greet(&at, &listener)
             {
-                log::warn!("no thread for the next connection: {error}");
+                // This thread must wait on, or nobody would.
+                log::warn!("a connection is closed, there is no thread for it: {error}");
+                at.greeters.fetch_add(1, Ordering::AcqRel);
+                thread::sleep(BREATH);
+                continue;
             }
-            match conn {
-                Ok(conn) => receive(&at, &conn),
-                Err(error) => {
-                    // No file descriptors left, most likely: those who are inside must leave first.
-                    log::warn!("a connection was not taken: {error}");
-                    thread::sleep(Duration::from_millis(50));
-                }
-            }
+            receive(&at, &conn);
             if at.greeters.fetch_add(1, Ordering::AcqRel) >= MAX_GREETERS {
                 at.greeters.fetch_sub(1, Ordering::AcqRel);
                 return;
@@ -104,8 +129,8 @@ fn greet(door: &Arc<Door>, listener: &Arc<Listener>) -> std::io::Result<()> {
 fn receive(door: &Arc<Door>, conn: &Conn) {
     let Ok(peer) = conn.peer() else { return };
     let Some(guest) = Guest::enter(door, peer.uid) else {
-        let text =
-            format!("too many connections (at most {MAX_PER_USER} for a user, {MAX_CONNECTIONS} in all)");
+        let (all, each) = (door.room, door.room / USERS_PART);
+        let text = format!("too many connections (at most {each} for a user, {all} in all)");
         let _ = conn.set_timeouts(Some(SILENCE), Some(Duration::from_millis(100)));
         let _ = send(conn, &refused(RefusalKind::Unreachable, text));
         return;
@@ -127,7 +152,7 @@ impl Guest {
         let total: usize = guests.values().sum();
         let own = guests.get(&uid).copied().unwrap_or(0);
         let counted = uid != Uid(0) && uid != door.own;
-        if counted && (total >= MAX_CONNECTIONS || own >= MAX_PER_USER) {
+        if counted && (total >= door.room || own >= door.room / USERS_PART) {
             return None;
         }
         guests.insert(uid, own + 1);

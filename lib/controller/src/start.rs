@@ -163,6 +163,7 @@ fn open_up(
         next: AtomicU64::new(1),
         readers: Mutex::default(),
         guests: Mutex::default(),
+        room: door::room(gq_daemon::open_files()),
         greeters: AtomicUsize::new(0),
     });
     let mail = Mail {

@@ -7,7 +7,7 @@ mod notify;
 mod signals;
 
 pub use clock::{boot_clock, now};
-pub use limits::raise_nofile;
+pub use limits::{open_files, raise_nofile};
 pub use log_lines::init_log;
 pub use notify::{ready, stopping};
 pub use signals::{Signal, signals};

@@ -1,4 +1,4 @@
-//! The limit on open files. Changes no other limit, and never a hard one.
+//! The limit on open files: lifted, and told. Changes no other limit, and never a hard one.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -10,6 +10,11 @@ pub fn raise_nofile() {
     if let Err(why) = lifted {
         log::warn!("the limit on open files stays as it is: {why}");
     }
+}
+
+/// How many files this process may have open; as many as a number can say when there is no limit.
+pub fn open_files() -> usize {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
