@@ -27,7 +27,8 @@ struct OneLine<T>(T);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaper(f), "{}", self.0)
+        // What errors say on a line of its own, on what to do, stays legible.
+        write!(Escaper(f), "{}", self.0.to_string().replace("\n  try: ", "; try: "))
     }
 }
 
@@ -62,6 +63,11 @@ mod tests {
         let shown = OneLine(format_args!("job {name} ended")).to_string();
         assert!(!shown.chars().any(is_dangerous), "{shown:?}");
         assert!(shown.starts_with("job x\\n2026") && shown.contains("\\u{1b}[2J") && shown.contains('é'));
+    }
+
+    #[test]
+    fn what_to_do_stands_on_the_same_line() {
+        assert_eq!(OneLine("no state here\n  try: gqd --init").to_string(), "no state here; try: gqd --init");
     }
 
     #[test]
