@@ -293,6 +293,7 @@ impl Hub {
         let policy = Arc::clone(&self.policy);
         self.couriers.wall.change(|board| board.policy = policy);
         inputs.push(Input::Declared);
+        log::info!("the conf was read again; folders, names and sockets count from the next start on");
         Ok(())
     }
 
