@@ -193,11 +193,13 @@ fn refusal(error: &clap::Error, place: &Place) -> AskError {
             AskError::new(place, "--help or --version", Problem::CommandLineOnly)
         }
         ErrorKind::UnknownArgument => {
-            let (problem, near) = unbuilt::problem(option.trim_start_matches('-'));
+            let name = option.trim_start_matches('-');
+            let (problem, near) = unbuilt::problem(name);
             let error = AskError::new(place, what, problem);
-            match near {
-                Some(near) => error.hint(format!("--{near}")),
-                None => error,
+            match (near, unbuilt::instead(name)) {
+                (Some(near), _) => error.hint(format!("--{near}")),
+                (None, Some(words)) => error.hint(words),
+                (None, None) => error,
             }
         }
         ErrorKind::InvalidValue | ErrorKind::WrongNumberOfValues | ErrorKind::TooFewValues => {

@@ -84,6 +84,17 @@ const UNBUILT: &[(&str, Option<char>)] = &[
     ("x11", None),
 ];
 
+/// What to do without them, where there is something better than to leave them out.
+const INSTEAD: &[(&str, &str)] = &[
+    ("array", "a loop: for i in $(seq 0 9); do gqsub SCRIPT $i; done"),
+    ("dependency", "gqsub --wait, which ends with the job and with its exit code"),
+    ("mail-type", "take it out; gqsub --wait ends with the job"),
+    ("mail-user", "take it out; gqsub --wait ends with the job"),
+    ("no-requeue", "take it out: no job that ran is run again by itself"),
+    ("requeue", "take it out; gqctl requeue puts a job back into the queue"),
+    ("signal", "take it out; at its time limit a job gets SIGTERM, and SIGKILL after kill_wait"),
+];
+
 /// Names that options had elsewhere or long ago.
 const RENAMED: &[(&str, &str)] =
     &[("workdir", "chdir"), ("timelimit", "time"), ("memory", "mem"), ("walltime", "time")];
@@ -105,6 +116,15 @@ pub(crate) fn problem(option: &str) -> (Problem, Option<&'static str>) {
     }
 }
 
+/// What to do instead of an option that is not built.
+///
+/// `option`: without dashes; a single character is a short name.
+pub(crate) fn instead(option: &str) -> Option<&'static str> {
+    let long = UNBUILT.iter().find(|(_, short)| short.is_some_and(|letter| option.chars().eq([letter])));
+    let long = long.map_or(option, |(long, _)| long);
+    INSTEAD.iter().find(|(name, _)| *name == long).map(|(_, words)| *words)
+}
+
 fn nearest(option: &str) -> Option<&'static str> {
     /// Least likeness (0 to 1) that is worth a word.
     const LIKE: f64 = 0.8;
@@ -122,6 +142,15 @@ fn nearest(option: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_do_instead_is_said_of_options_that_are_not_built() {
+        for (name, _) in INSTEAD {
+            assert!(UNBUILT.iter().any(|(long, _)| long == name), "{name}");
+        }
+        assert_eq!(instead("a"), instead("array"));
+        assert!(instead("array").is_some() && instead("qos").is_none());
+    }
 
     #[test]
     fn nothing_is_both_built_and_refused() {
