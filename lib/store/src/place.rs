@@ -152,13 +152,20 @@ impl Place {
         Ok(Self { dir: dir.to_owned(), _lock: lock })
     }
 
-    /// Opens the store in it, as a new life of the controller.
+    /// Opens the store in it, as a new life of the controller; on a full disk at the ballast's cost.
     ///
     /// # Errors
     /// [`PlaceError::Store`].
     pub fn store(&self) -> Result<Store, PlaceError> {
         let path = self.database();
-        schema::open(&path).map_err(|source| PlaceError::Store { path, source })
+        let opened = match schema::open(&path) {
+            Err(StoreError::Full(_)) if self.dir.join(BALLAST).exists() => {
+                self.drop_ballast();
+                schema::open(&path)
+            }
+            opened => opened,
+        };
+        opened.map_err(|source| PlaceError::Store { path, source })
     }
 
     /// The path of the database.
