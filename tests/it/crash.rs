@@ -309,12 +309,13 @@ fn cards_are_right_when_gqd_dies_while_a_job_completes() {
 fn a_late_report_changes_nothing_and_times_are_true() {
     let lab = Lab::with_cards(1);
     let command = "date +$GQ_RUN.begins.%s.%N >>runs\n\
-                   [ $GQ_RUN = 2 ] || trap 'sleep 0.4; echo late >>runs; exit 0' TERM\n\
+                   [ $GQ_RUN = 2 ] || trap 'touch told; sleep 0.4; echo late >>runs; exit 0' TERM\n\
                    touch up.$GQ_RUN; until [ $GQ_RUN = 2 ] && [ -e go ]; do sleep 0.02; done\n\
                    date +$GQ_RUN.ends.%s.%N >>runs; exit 4";
     let job = lab.submit("--gpus=1", command).running();
     until("it is up", || lab.work("up.1").exists().then_some(()));
     lab.ctl(&format!("requeue {}", job.id));
+    until("it is told to end", || lab.work("told").exists().then_some(()));
     lab.node("n1").kill9();
     lab.gqd.kill9();
     until("the first run is over", || {

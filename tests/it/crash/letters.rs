@@ -33,10 +33,13 @@ fn a_node_by_files_runs_jobs_through_every_crash() {
     let (gqd, node) = (&lab.gqd, lab.node("n2"));
     for victims in [vec![node], vec![gqd], vec![gqd, node], vec![node, gqd]] {
         let _ = fs::remove_file(lab.work("go"));
-        let ends_alone = lab.submit("--gpus=1", "sleep 0.3; echo alone").running();
-        let waits = lab.submit("--gpus=1", "until [ -e go ]; do sleep 0.02; done; exit 5").running();
+        let _ = fs::remove_file(lab.work("alone"));
+        let wait = "until [ -e go ]; do sleep 0.02; done";
+        let ends_alone = lab.submit("--gpus=1", &format!("{wait}; echo alone; touch alone")).running();
+        let waits = lab.submit("--gpus=1", &format!("{wait}; exit 5")).running();
         victims.iter().for_each(|daemon| daemon.kill9());
         lab.file("go", "");
+        until("a job ends alone", || lab.work("alone").exists().then_some(()));
         victims.iter().for_each(|daemon| daemon.start());
         assert_eq!(ends_alone.output(), "alone\n");
         assert_eq!((waits.ended(), waits.view()["exit_code"].clone()), (End::Failed, 5.into()));

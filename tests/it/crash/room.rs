@@ -6,7 +6,6 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -60,18 +59,41 @@ fn refused_at_once(lab: &Lab) -> String {
     })
 }
 
-#[test]
-fn a_full_disk_refuses_jobs_keeps_results_and_recovers_by_itself() {
+/// A lab whose state, and whose node's folder, are on a small disk; none, with a word why, when that cannot be.
+fn on_a_small_disk() -> Option<(Lab, Disk)> {
     if !nix::unistd::geteuid().is_root() {
-        return eprintln!("left out: only root can mount a small file system");
+        eprintln!("left out: only root can mount a small file system");
+        return None;
     }
     let lab = Plan::new().node("n1", &cards(2)).ready();
-    let Some(disk) = Disk::at(&lab.dir().join("state"), "300m") else { return };
+    let disk = Disk::at(&lab.dir().join("state"), "300m")?;
     lab.gqd.launch(&["--init"]);
     lab.gqd.wait_for_answer();
     lab.node("n1").start();
     lab.node_is_there("n1");
-    fs::set_permissions(lab.dir(), fs::Permissions::from_mode(0o700)).unwrap();
+    Some((lab, disk))
+}
+
+#[test]
+fn daemons_start_on_a_full_disk_and_results_are_kept() {
+    let Some((lab, disk)) = on_a_small_disk() else { return };
+    let job = lab.submit("--gpus=1", "until [ -e go ]; do sleep 0.05; done; exit 3").running();
+    disk.fill();
+    assert_eq!((lab.gqd.stop(), lab.node("n1").stop()), (Some(0), Some(0)));
+    disk.fill();
+    lab.file("go", "");
+    until("the job ends", || lab.processes().is_empty().then_some(()));
+    lab.gqd.start();
+    lab.node("n1").start();
+    assert!(lab.ctl("ping").contains("DEGRADED"));
+    assert_eq!((job.ended(), job.view()["exit_code"].clone()), (End::Failed, 3.into()));
+    disk.free();
+    until("jobs are taken again", || (lab.say("gqsub --mem=64M -H --wrap true").code == 0).then_some(()));
+}
+
+#[test]
+fn a_full_disk_refuses_jobs_keeps_results_and_recovers_by_itself() {
+    let Some((lab, disk)) = on_a_small_disk() else { return };
     for round in 0..2 {
         let _ = fs::remove_file(lab.work("go"));
         let wait = "until [ -e go ]; do sleep 0.05; done";
