@@ -45,7 +45,7 @@ pub fn command() -> Command {
                 .about("Read a conf file and tell all its mistakes")
                 .arg(check::file_argument()),
         )
-        .subcommand(Command::new("reload").about("Have gqd read its conf file again"))
+        .subcommand(Command::new("reload").about("Have gqd read its conf file again; each gqnode does so on SIGHUP"))
         .subcommand(Command::new("shutdown").about("Stop gqd; jobs go on"))
         .subcommand(
             Command::new("drain")

@@ -55,10 +55,16 @@ pub fn command() -> Command {
             Arg::new("format")
                 .long("format")
                 .short('o')
+                .visible_short_alias('O')
                 .visible_alias("Format")
                 .value_name("FORMAT")
                 .conflicts_with_all(["json", "why", "nodes", "partitions"])
                 .help("Show these fields: in letters such as '%.18i %j %T', or by name such as jobid,name:20,state"),
+        )
+        .arg(
+            flag("long", "Show the state in full and the time limit, too")
+                .short('l')
+                .conflicts_with_all(["format", "json", "start", "why", "nodes", "partitions"]),
         )
         .arg(flag("noheader", "Show no headings").short('h'))
         .arg(flag("json", "Answer in JSON"))
@@ -103,7 +109,12 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
         select.states.push(JobState::Pending);
     }
     let named = words.get_one::<String>("format").map(String::as_str);
-    let format = Format::read(named.unwrap_or(if start { format::START } else { format::DEFAULT }))?;
+    let usual = match (start, words.get_flag("long")) {
+        (true, _) => format::START,
+        (false, true) => format::LONG,
+        (false, false) => format::DEFAULT,
+    };
+    let format = Format::read(named.unwrap_or(usual))?;
     let link = Link::open(conf_of(words))?;
     if words.get_flag("nodes") {
         return nodes(&link, &select, json, header, out);

@@ -43,6 +43,11 @@ pub(super) fn check(words: &ArgMatches) -> Result<u8, Trouble> {
     }
 }
 
+/// `1 node`, `2 nodes`.
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// What is in a good conf file, in a few lines.
 fn summary(file: &Path, config: &Config) -> String {
     let mut text = String::new();
@@ -54,8 +59,9 @@ fn summary(file: &Path, config: &Config) -> String {
     let _ = writeln!(text, "  partitions: {}", names.join(" "));
     let _ = writeln!(
         text,
-        "  declared: {} nodes, {cards} cards{}",
-        config.nodes.len(),
+        "  declared: {}, {}{}",
+        counted(config.nodes.len(), "node"),
+        counted(cards, "card"),
         if config.nodes.is_empty() { " (nodes bring what they find)" } else { "" }
     );
     text

@@ -34,6 +34,8 @@ pub(crate) enum Format {
 
 /// The columns shown when nothing else is asked for.
 pub(crate) const DEFAULT: &str = "jobid,partition,name,user,st,time,numnodes,gpus,where";
+/// The columns of `--long`.
+pub(crate) const LONG: &str = "jobid,partition,name,user,state,time,timelimit,numnodes,gpus,where";
 /// The columns of `--start`.
 pub(crate) const START: &str = "jobid,partition,name,user,st,starttime,numnodes,gpus,where";
 

@@ -181,9 +181,27 @@ fn every_reason_and_state_is_told_in_words() {
             let job = JobView { reason: *reason, state: state.name().into(), ..waiting() };
             let mut text = String::new();
             why::tell(&job, &clock(), &mut text);
-            assert!(text.contains(reason.word()) && text.contains(why::meaning(*reason)));
+            let told = text.contains(reason.word()) && text.contains(why::meaning(*reason));
+            assert_eq!(told, *reason != Reason::None, "{text}");
         }
     }
+}
+
+#[test]
+fn what_a_job_asks_for_is_told_whole() {
+    let told = |job: &JobView| {
+        let mut text = String::new();
+        why::tell(job, &clock(), &mut text);
+        text
+    };
+    let whole = JobView { memory_mib: MiB(0), cpus: 1, exclusive: true, ..waiting() };
+    let text = told(&whole);
+    assert!(
+        text.contains("it asks for: 1 cpu, all memory of a node, ") && text.contains("the node alone"),
+        "{text}"
+    );
+    let text = told(&JobView { reason: Reason::OutputFile, state: "FAILED".into(), ..waiting() });
+    assert!(!text.contains("exit code"), "{text}");
 }
 
 /// What `gqstat` prints, and its code, when `gqd` gives these answers to its question; the question too.

@@ -8,7 +8,7 @@ use gq_proto::JobView;
 /// What a reason means and what can be done, in a sentence.
 pub(crate) const fn meaning(reason: Reason) -> &'static str {
     match reason {
-        Reason::None => "there is nothing to say",
+        Reason::None => "no reason is needed",
         Reason::Scheduling => "it has not been looked at yet: the next planning pass will",
         Reason::Priority => "jobs of a higher place in the queue wait for the same resources",
         Reason::Resources => "it is the first in line, and what it needs is in use",
@@ -51,33 +51,45 @@ pub(crate) fn tell(job: &JobView, clock: &Clock, text: &mut String) {
     let mut id = String::new();
     let _ = field::write_id(job, &mut id);
     line("job ", &format!("{id} ({}) of {}: {}", job.name, job.user, job.state));
-    line("  reason: ", job.reason.word());
-    line("  that is: ", meaning(job.reason));
+    if job.reason != Reason::None {
+        line("  reason: ", job.reason.word());
+        line("  that is: ", meaning(job.reason));
+    }
     if let Some(detail) = &job.reason_detail {
         line("  details: ", detail);
     }
+    let cell = |field: field::Field| {
+        let mut text = String::new();
+        field.write(job, clock, &mut text);
+        text
+    };
     match job.state.parse() {
         Ok(JobState::Pending) => {
-            let mut cards = String::new();
-            field::Field::Gpus.write(job, clock, &mut cards);
-            line(
-                "  it asks for: ",
-                &format!(
-                    "{} cpus, {} memory, {cards} gpus, {}",
-                    job.cpus,
-                    job.memory_mib,
-                    gq_model::format_limit(job.time_limit)
-                ),
-            );
+            line("  it asks for: ", &request(job, &cell(field::Field::Gpus)));
             let start = job.expected_start.and_then(|at| clock.civil(at));
             line("  expected start: ", start.as_deref().unwrap_or("not known"));
         }
         Ok(JobState::Ended(_)) => {
-            let mut exit = String::new();
-            field::Field::Exit.write(job, clock, &mut exit);
-            line("  exit code and signal: ", &exit);
+            if job.exit_code.is_some() || job.signal.is_some() {
+                line("  exit code and signal: ", &cell(field::Field::Exit));
+            }
             line("  output: ", &job.stdout);
         }
-        Ok(_) | Err(_) => {}
+        Ok(_) | Err(_) => {
+            line("  node: ", &cell(field::Field::Nodes));
+            line("  for: ", &format!("{} of {}", cell(field::Field::Used), cell(field::Field::Limit)));
+            line("  output: ", &job.stdout);
+        }
     }
+}
+
+/// What a job asks for, in a line.
+fn request(job: &JobView, cards: &str) -> String {
+    let memory = match job.memory_mib.0 {
+        0 => "all memory of a node".to_owned(),
+        _ => format!("{} memory", job.memory_mib),
+    };
+    let cpus = if job.cpus == 1 { "cpu" } else { "cpus" };
+    let alone = if job.exclusive { ", the node alone" } else { "" };
+    format!("{} {cpus}, {memory}, gpus: {cards}{alone}, {}", job.cpus, gq_model::format_limit(job.time_limit))
 }
