@@ -1,8 +1,10 @@
 //! Becoming a user, without a way back.
 
 use crate::user::Account;
-use nix::unistd::{Gid, Uid as NixUid, getresgid, getresuid, setgroups, setresgid, setresuid, setuid};
-use std::{fs, io};
+use nix::unistd::{
+    Gid, Uid as NixUid, getgroups, getresgid, getresuid, setgroups, setresgid, setresuid, setuid,
+};
+use std::{collections::BTreeSet, fs, io};
 
 /// How readily the kernel kills this process when memory runs out.
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
@@ -30,6 +32,11 @@ pub fn become_user(account: &Account) -> io::Result<()> {
         let now = getresgid()?;
         if [now.real, now.effective, now.saved] != [gid; 3] {
             return Err(io::Error::other("the group did not change"));
+        }
+        let (wanted, now): (BTreeSet<u32>, BTreeSet<u32>) =
+            (account.groups.iter().copied().collect(), getgroups()?.into_iter().map(Gid::as_raw).collect());
+        if now != wanted {
+            return Err(io::Error::other("the supplementary groups did not change"));
         }
     }
     let now = getresuid()?;
