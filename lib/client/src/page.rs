@@ -154,6 +154,9 @@ fn write_shared(name: &str, section: &str, page: &mut Vec<u8>) -> io::Result<()>
     }
     roff.control("SH", ["ENVIRONMENT"]);
     entry(&mut roff, "GQ_CONF", "The conf file, when --conf names none.");
+    if !is_client {
+        entry(&mut roff, "GQ_LOG", "What is logged: error, warn, info, debug. Info when it is not set.");
+    }
     if name == "gqsub" {
         entry(
             &mut roff,
