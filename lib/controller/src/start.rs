@@ -139,6 +139,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     open_up(config, &hub.place, spool, &wall, &tell, (cluster_id, epoch, own))?;
     drop(tell);
     gq_daemon::ready();
+    log::info!("ready: answers at {}", config.sock().display());
     let end = hub.run();
     gq_daemon::stopping();
     end
