@@ -1,4 +1,10 @@
 //! Story tests over the real daemons, and tests of the house itself. One theme a file; `lab` is where the stories happen.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod attacks;
 mod cards;

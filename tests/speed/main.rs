@@ -1,6 +1,6 @@
 //! The benchmark behind `scripts/bench`: the real programs in a private folder, beside the raw rates of the machine in the same run.
 //! Figures are medians unless they say otherwise. Never a test: nothing here fails for being slow.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on stops")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 mod clients;
 mod queue;

@@ -1,5 +1,4 @@
 //! A daemon of a lab: started, stopped, killed, and what it logged. It never waits for what the daemon does to jobs.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a daemon that cannot be started has failed its test")]
 
 use super::{Owner, program_path, until};
 use nix::{

@@ -1,5 +1,4 @@
 //! Dice whose seed is told, so that a storm can be had again.
-#![expect(clippy::unwrap_used, reason = "a remainder fits where its divisor does")]
 
 /// Xorshift: the same seed gives the same storm.
 pub struct Dice(u64);

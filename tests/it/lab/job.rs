@@ -1,5 +1,4 @@
 //! A job of a lab: what `gqstat` says of it, and waiting for it.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a job that nothing is known of has failed its test")]
 
 use super::{Lab, until};
 use gq_model::{End, JobState, Reason};

@@ -1,5 +1,4 @@
 //! The plan of a lab: its conf, its nodes, as whom it runs. It makes folders and files and starts the daemons once.
-#![expect(clippy::unwrap_used, reason = "a lab that cannot be built has failed its test")]
 
 use super::{Daemon, Lab, Program};
 use std::{

@@ -30,8 +30,7 @@ fn a_script_ends_as_it_exits() {
                 "{kinds:?}"
             );
             assert!(
-                lab.ended(key).1.is_some()
-                    && fs::read(lab.folder(key).join("script")).unwrap().is_empty()
+                lab.ended(key).1.is_some() && fs::read(lab.folder(key).join("script")).unwrap().is_empty()
             );
         }
     }
