@@ -204,6 +204,7 @@ impl Door {
                 Ask::Node(head) => return self.node(conn, uid, head),
                 Ask::List(list) => self.list(conn, &list)?,
                 Ask::Wait { job } => self.wait(conn, uid, job)?,
+                Ask::Shutdown => self.shut_down(conn, uid)?,
                 ask => send(conn, &self.answer(uid, ask))?,
             }
         }
@@ -247,13 +248,26 @@ impl Door {
             Ask::Drain { nodes, reason } => Wish::Nodes(nodes, Some(reason)),
             Ask::Resume { nodes } => Wish::Nodes(nodes, None),
             Ask::Reload => Wish::Reload,
-            Ask::Shutdown => Wish::Shutdown,
-            Ask::List(_) | Ask::Wait { .. } | Ask::Node(_) => return refused(RefusalKind::Usage, "not here"),
+            Ask::List(_) | Ask::Wait { .. } | Ask::Node(_) | Ask::Shutdown => {
+                return refused(RefusalKind::Usage, "not here");
+            }
         };
         match self.tell(uid, self.is_admin(&board, uid), wish) {
             Some(replies) => replies.recv().unwrap_or_else(|_| going_away()),
             None => going_away(),
         }
+    }
+
+    /// Answers first and then has the hub stop: no answer would leave a process that is ending.
+    fn shut_down(&self, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
+        if !self.is_admin(&self.wall.look(), uid) {
+            return send(conn, &refused(RefusalKind::NotPermitted, "only admins may do this"));
+        }
+        let sent = send(conn, &Reply::Done { count: 1, failures: Vec::new() });
+        if self.words.send(Word::Stop).is_err() {
+            log::debug!("gqd is stopping already");
+        }
+        sent
     }
 
     /// A token whose file is no longer in the drop box may be a job already: its client asks a second time.

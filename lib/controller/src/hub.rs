@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Cluster, Link, Policy};
 use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
 use gq_model::{End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
-use gq_proto::{Failure, Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
+use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_store::{Place, StoreError};
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,6 @@ pub(crate) enum Wish {
     Do(Verb, Selection),
     Nodes(Vec<NodeName>, Option<String>),
     Reload,
-    Shutdown,
 }
 
 /// What the other threads tell the hub.
@@ -58,7 +57,7 @@ pub(crate) enum Word {
     NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, reports: Vec<(Seq, Box<NodeReport>)> },
     /// A link is gone, or its beats stopped; and since when nothing was seen of the node.
     NodeDown { node: NodeName, link: LinkId, since: Instant },
-    /// SIGTERM.
+    /// SIGTERM, or an admin's word.
     Stop,
     /// SIGHUP.
     Reload,
@@ -203,10 +202,11 @@ impl Hub {
                 }
             }
             Word::Stop => return false,
-            Word::Reload => match self.reload(inputs) {
-                Ok(()) => log::info!("{}: taken", self.conf.display()),
-                Err(text) => log::error!("the conf stays as it was: {text}"),
-            },
+            Word::Reload => {
+                if let Err(text) = self.reload(inputs) {
+                    log::error!("the conf stays as it was: {text}");
+                }
+            }
         }
         true
     }
@@ -254,13 +254,7 @@ impl Hub {
                 Ok(()) => Reply::Done { count: 1, failures: Vec::new() },
                 Err(text) => refused(RefusalKind::Usage, format!("the conf stays as it was:\n{text}")),
             },
-            Wish::Shutdown if by.admin => {
-                let _ = reply.try_send(Reply::Done { count: 1, failures: Vec::<Failure>::new() });
-                return false;
-            }
-            Wish::Reload | Wish::Shutdown => {
-                refused(RefusalKind::NotPermitted, "only admins may do this".into())
-            }
+            Wish::Reload => refused(RefusalKind::NotPermitted, "only admins may do this".into()),
         };
         let _ = reply.try_send(answer);
         true
@@ -293,7 +287,8 @@ impl Hub {
         let policy = Arc::clone(&self.policy);
         self.couriers.wall.change(|board| board.policy = policy);
         inputs.push(Input::Declared);
-        log::info!("the conf was read again; folders, names and sockets count from the next start on");
+        let conf = self.conf.display();
+        log::info!("{conf}: read again; folders, names and sockets count from the next start on");
         Ok(())
     }
 
