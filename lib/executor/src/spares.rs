@@ -34,13 +34,18 @@ impl Spares {
 
     /// Makes a spare folder of `uid` the folder `of_run`, and locks it; none when there is none that can be had.
     pub fn take(&mut self, uid: Uid, of_run: &Path) -> Option<OwnedFd> {
-        let folder = self.by_user.get_mut(&uid)?.pop()?;
+        let folders = self.by_user.get_mut(&uid)?;
+        // The one that has waited longest; locked still means the old supervisor's last breath.
+        let at = (0..folders.len()).find_map(|at| {
+            let lock = lock_folder(folders.get(at)?).ok().flatten()?;
+            Some((at, lock))
+        });
+        let (at, lock) = at?;
+        let folder = folders.remove(at);
         self.count -= 1;
-        if self.by_user.get(&uid).is_some_and(Vec::is_empty) {
+        if folders.is_empty() {
             self.by_user.remove(&uid);
         }
-        // Locked still: the old supervisor's last breath. The start after next removes what is left behind here.
-        let lock = lock_folder(&folder).ok().flatten()?;
         fs::rename(&folder, of_run).ok()?;
         Some(lock)
     }
@@ -70,6 +75,9 @@ mod tests {
         let held = folder("held");
         let _lock = lock_folder(&held).unwrap().unwrap();
         assert!(spares.keep(ann, held.clone()));
-        assert!(spares.take(ann, &home.path().join("other")).is_none() && held.is_dir());
+        let other = home.path().join("other");
+        assert!(spares.take(ann, &other).is_none() && held.is_dir());
+        assert!(spares.keep(ann, folder("free")));
+        assert!(spares.take(ann, &other).is_some() && held.is_dir() && other.is_dir());
     }
 }
