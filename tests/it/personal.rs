@@ -67,7 +67,7 @@ fn a_job_left_offline_is_taken_up_when_gqd_is_there() {
     assert_eq!(lab.gqd.stop(), Some(0));
     lab.run("gqsub", &["--offline", "--gpus=9", "--wrap", "true"]).ok();
     lab.gqd.start();
-    until("it is refused", || lab.gqd.said_now().contains("could ever run this: 1 cpus").then_some(()));
+    until("it is refused", || lab.gqd.said_now().contains("could ever run this: 1 cpu,").then_some(()));
     // What is no job file is set aside, and nothing else happens.
     let bad = lab.dir().join("spool/drop").join(format!("{}.job", "0".repeat(32)));
     fs::write(&bad, "nonsense").unwrap();

@@ -242,7 +242,7 @@ fn possible(cluster: &Cluster, policy: &Policy, shape: &Shape) -> Result<(), Ref
 
 fn wish(shape: &Shape) -> String {
     let demand = &shape.demand;
-    let mut parts = alloc::vec![format!("{} cpus", demand.cpus)];
+    let mut parts = alloc::vec![counted(demand.cpus, "cpu")];
     if let Memory::Amount(amount) = demand.memory {
         parts.push(format!("{amount} of memory"));
     }
@@ -250,7 +250,8 @@ fn wish(shape: &Shape) -> String {
         let model =
             demand.cards.model.as_deref().map(|m| format!(" {}", m.escape_debug())).unwrap_or_default();
         let least = demand.cards.memory.map(|m| format!(" with at least {m}")).unwrap_or_default();
-        parts.push(format!("{}{model} whole cards{least}", demand.cards.count));
+        let cards = counted(demand.cards.count, &format!("whole{model} card"));
+        parts.push(format!("{cards}{least}"));
     }
     if !shape.features.is_empty() {
         parts.push(format!("features {}", shape.features.join("&").escape_debug()));
@@ -262,6 +263,11 @@ fn wish(shape: &Shape) -> String {
         parts.push(format!("not on {}", gq_model::compress_hosts(&shape.exclude)));
     }
     format!("{} on one node", parts.join(", "))
+}
+
+/// `1 cpu`, `2 cpus`.
+fn counted(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What nodes have, each kind once: `ws[1-2]: 32 cpus, 256G, 2 A100-SXM4-80GB (80G)`.
@@ -276,7 +282,7 @@ fn offer(nodes: &[&Node]) -> String {
                 None => cards.push((kind, 1)),
             }
         }
-        let mut words = format!("{} cpus, {}", node.cpus, node.memory);
+        let mut words = format!("{}, {}", counted(node.cpus, "cpu"), node.memory);
         for (kind, count) in cards {
             words.push_str(&format!(", {count} {kind}"));
         }
