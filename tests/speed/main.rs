@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             rows::long_queue(100_000);
         }
     }
+    let _ = std::fs::remove_dir_all(queue::base());
     ExitCode::SUCCESS
 }
 

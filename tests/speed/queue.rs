@@ -6,14 +6,19 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 
 pub(crate) const GQSUB: &str = env!("CARGO_BIN_EXE_gqsub");
 const GQD: &str = env!("CARGO_BIN_EXE_gqd");
 const GQNODE: &str = env!("CARGO_BIN_EXE_gqnode");
 
+/// Everything of this run is below one folder, which is removed at the very end: some file systems use no inode again for minutes after its
+/// file was removed, and are slow to find another meanwhile.
+pub(crate) fn base() -> PathBuf {
+    std::env::temp_dir().join(format!("gqb{}", std::process::id()))
+}
+
 pub(crate) struct Queue {
-    folder: TempDir,
+    folder: PathBuf,
     conf: PathBuf,
     gqd: Option<Child>,
     gqnode: Option<Child>,
@@ -22,9 +27,11 @@ pub(crate) struct Queue {
 impl Queue {
     /// Starts a queue with one node of so many cpus.
     pub(crate) fn start(cpus: u32) -> Self {
-        let folder = tempfile::Builder::new().prefix("gqb").tempdir().unwrap();
-        let conf = folder.path().join("gq.conf");
-        let root = folder.path().display();
+        let made = fs::read_dir(base()).map_or(0, Iterator::count);
+        let folder = base().join(made.to_string());
+        fs::create_dir_all(&folder).unwrap();
+        let conf = folder.join("gq.conf");
+        let root = folder.display();
         let user = if nix::unistd::geteuid().is_root() { "user = \"root\"\n" } else { "" };
         let text = format!(
             "[cluster]\nname = \"bench\"\nspool_dir = \"{root}/spool\"\nstate_dir = \"{root}/state\"\nrun_dir = \"{root}/run\"\n{user}\
@@ -39,7 +46,7 @@ impl Queue {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
     pub(crate) fn conf(&self) -> &Path {
         &self.conf

@@ -20,8 +20,9 @@ pub(crate) fn rates() {
             workers.into_iter().for_each(|w| w.join().unwrap());
         }),
     );
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
+    let folder = crate::queue::base().join("raw");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("log");
     let mut log = OpenOptions::new().create(true).append(true).open(&path).unwrap();
     say(
         "raw: small append + fdatasync",
@@ -36,7 +37,7 @@ pub(crate) fn rates() {
         "raw: create + fsync + rename",
         per_second(500, |n| {
             for i in 0..n {
-                let (draft, name) = (folder.path().join("draft"), folder.path().join(i.to_string()));
+                let (draft, name) = (folder.join("draft"), folder.join(i.to_string()));
                 let mut file = File::create(&draft).unwrap();
                 file.write_all(&[b'x'; 4000]).unwrap();
                 file.sync_all().unwrap();
