@@ -69,7 +69,7 @@ pub enum StopWhy {
     Cancel,
     /// It is to run again.
     Requeue,
-    /// The controller does not know it.
+    /// The controller does not know it, or misses it: the node ends it if it lives, and says how it ended.
     Stray,
 }
 
