@@ -211,10 +211,6 @@ impl Door {
         Ok(())
     }
 
-    fn is_admin(&self, board: &Board, uid: Uid) -> bool {
-        uid == Uid(0) || uid == self.own || board.policy.admins.contains(&uid)
-    }
-
     fn answer(&self, uid: Uid, ask: Ask) -> Reply {
         let board = self.wall.look();
         let wish = match ask {
@@ -234,7 +230,7 @@ impl Door {
                 }
                 let taken = self
                     .intake
-                    .take(&format!(".s.{token}"), token, Some(uid), |uid| self.is_admin(&board, uid));
+                    .take(&format!(".s.{token}"), token, Some(uid), |uid| board.is_admin(uid, self.own));
                 match taken {
                     Ok(submission) => Wish::Submit(Box::new(submission)),
                     Err(not_taken) => return self.submitted_before(uid, token, not_taken.refusal()),
@@ -252,7 +248,7 @@ impl Door {
                 return refused(RefusalKind::Usage, "not here");
             }
         };
-        match self.tell(uid, self.is_admin(&board, uid), wish) {
+        match self.tell(uid, board.is_admin(uid, self.own), wish) {
             Some(replies) => replies.recv().unwrap_or_else(|_| going_away()),
             None => going_away(),
         }
@@ -260,7 +256,7 @@ impl Door {
 
     /// Answers first and then has the hub stop: no answer would leave a process that is ending.
     fn shut_down(&self, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
-        if !self.is_admin(&self.wall.look(), uid) {
+        if !self.wall.look().is_admin(uid, self.own) {
             return send(conn, &refused(RefusalKind::NotPermitted, "only admins may do this"));
         }
         let sent = send(conn, &Reply::Done { count: 1, failures: Vec::new() });
@@ -347,19 +343,19 @@ impl Door {
         }
         let ended: Vec<&str> = select.states.iter().filter(|s| s.has_ended()).map(|s| s.name()).collect();
         let past = if ended.is_empty() { Ok(Vec::new()) } else { self.past(select, &ended) };
-        let past = match past {
+        let mut past = match past {
             Ok(past) => past,
             Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
         };
         // In the order of the queue: what runs, then what waits by its place.
-        let mut jobs: Vec<_> = board.jobs().filter(|job| fits_job(select, job)).collect();
+        let mut jobs: Vec<_> =
+            board.jobs().filter(|job| fits(select, job.uid, &job.spec.name, &job.shape.partition)).collect();
         jobs.sort_by_key(|job| match job.runs.is_empty() {
             true => (true, std::cmp::Reverse(job.priority), job.id),
             false => (false, std::cmp::Reverse(0), job.id),
         });
         let live = jobs.into_iter().flat_map(|job| view::live(&board, job));
         let live = live.filter(|view| fits_state(select, view));
-        let mut past = past;
         past.sort_by_key(|view| view.id);
         send_jobs(conn, past.into_iter().chain(live), Vec::new(), &board)
     }
@@ -509,16 +505,15 @@ fn send_jobs(
     }
 }
 
-fn fits_job(select: &Selection, job: &gq_cluster::Job) -> bool {
-    (select.users.is_empty() || select.users.contains(&job.uid))
-        && (select.names.is_empty() || select.names.contains(&job.spec.name))
-        && (select.partitions.is_empty() || select.partitions.contains(&job.shape.partition))
+/// Whether a job of this user, name and partition fits every word of a selection but its ids and states.
+fn fits(select: &Selection, uid: Uid, name: &String, partition: &String) -> bool {
+    (select.users.is_empty() || select.users.contains(&uid))
+        && (select.names.is_empty() || select.names.contains(name))
+        && (select.partitions.is_empty() || select.partitions.contains(partition))
 }
 
 fn fits_words(select: &Selection, view: &JobView) -> bool {
-    (select.users.is_empty() || select.users.contains(&view.uid))
-        && (select.names.is_empty() || select.names.contains(&view.name))
-        && (select.partitions.is_empty() || select.partitions.contains(&view.partition))
+    fits(select, view.uid, &view.name, &view.partition)
 }
 
 fn fits_state(select: &Selection, view: &JobView) -> bool {

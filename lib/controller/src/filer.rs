@@ -99,10 +99,9 @@ fn file(spool: &Spool, filings: &[Filing]) -> (Vec<Option<String>>, BTreeSet<u8>
     let mut shards = BTreeSet::new();
     let mut fates = Vec::with_capacity(filings.len());
     for filing in filings {
-        let shard = filing.job_file.split('/').nth(1).and_then(|s| u8::from_str_radix(s, 16).ok());
         match spool.accept(&filing.drop_name, &filing.job_file) {
-            Ok(()) => {
-                shards.extend(shard);
+            Ok(shard) => {
+                shards.insert(shard);
                 fates.push(None);
             }
             Err(error) => fates.push(Some(format!("the job file could not be taken: {error}"))),

@@ -85,16 +85,17 @@ impl Intake {
         })
     }
 
-    /// An account's name, or the uid in digits. Asked of the system once a minute at most.
+    /// An account's name, or the uid in digits. Asked of the system once a minute at most, and never while others wait for the names.
     fn name_of(&self, uid: Uid) -> String {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((name, since)) = names.get(&uid)
-            && since.elapsed() < NAME_LIFE
-        {
-            return name.clone();
+        let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            names().get(&uid).filter(|(_, since)| since.elapsed() < NAME_LIFE).map(|(name, _)| name.clone());
+        if let Some(name) = known {
+            return name;
         }
         let found = User::from_uid(nix::unistd::Uid::from_raw(uid.0));
         let name = found.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+        let mut names = names();
         if names.len() >= MAX_NAMES {
             names.clear();
         }

@@ -83,7 +83,7 @@ impl Upkeep {
         if board.degraded.is_some() {
             return Ok(());
         }
-        let is_admin = |uid: Uid| uid == Uid(0) || uid == self.own || board.policy.admins.contains(&uid);
+        let is_admin = |uid: Uid| board.is_admin(uid, self.own);
         for name in self.spool.ready()? {
             let Some(token) = name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) else {
                 log::warn!("drop/{name}: not a token, set aside");
@@ -136,10 +136,9 @@ pub(crate) fn put_in_order(spool: &Spool, store: &Store, cluster: &Cluster) -> R
 /// The record of a job outlived a crash and the move of its file did not: the file is in the drop box still.
 fn fetch(spool: &Spool, job: &Job) -> Result<(), String> {
     let names = [format!(".s.{}", job.token), format!("{}.job", job.token)];
-    if names.iter().any(|name| spool.accept(name, &job.job_file).is_ok()) {
+    if let Some(shard) = names.iter().find_map(|name| spool.accept(name, &job.job_file).ok()) {
         log::info!("{}: moved again after a crash", job.job_file);
-        let shard = job.job_file.split('/').nth(1).and_then(|s| u8::from_str_radix(s, 16).ok());
-        return shard.map_or(Ok(()), |shard| spool.sync_shard(shard).map_err(|e| e.to_string()));
+        return spool.sync_shard(shard).map_err(|e| e.to_string());
     }
     log::error!("{}: the file of job {} is gone; its node will refuse to run it", job.job_file, job.id);
     Ok(())

@@ -20,11 +20,11 @@ impl Spool {
 
     /// Moves `name` out of the drop box to `job_file` (see [`Spool::job_path`]); durable after [`Spool::sync_shard`].
     ///
-    /// Said again after it was done, it changes nothing.
+    /// Said again after it was done, it changes nothing. Returns the shard that is to be synced.
     ///
     /// # Errors
     /// When there is no such file, the id has a file already, or the system refuses. Then nothing was moved.
-    pub fn accept(&self, name: &str, job_file: &str) -> Result<(), SpoolError> {
+    pub fn accept(&self, name: &str, job_file: &str) -> Result<u8, SpoolError> {
         check_name(name).map_err(|_| bad_name(name, "no name of a file in the drop box"))?;
         let (shard, file) = self.split(job_file)?;
         let folder = self.shard_made(shard)?;
@@ -33,15 +33,15 @@ impl Spool {
         if look(folder, &file).map_err(SpoolError::io("look at", &path))?.is_some() {
             let waiting = look(&self.drop_box, name).map_err(SpoolError::io("look at", self.drop_dir()))?;
             return if waiting.is_none() {
-                Ok(())
+                Ok(shard)
             } else {
                 Err(bad_name(job_file, "this id has a job file"))
             };
         }
         match renameat(&self.drop_box, name, folder, file.as_str()) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(shard),
             // A file server that repeats itself says "missing" of what it has just done.
-            Err(_) if self.moved(&self.drop_box, name, folder, &file) => Ok(()),
+            Err(_) if self.moved(&self.drop_box, name, folder, &file) => Ok(shard),
             Err(errno) => Err(SpoolError::io("accept", self.drop_dir().join(name))(errno)),
         }
     }
