@@ -111,7 +111,9 @@ pub(crate) fn together(wishes: &Wishes, tasks: u32) -> Result<CardWish, AskError
     }
     let (mut ask, counted) = match first {
         None => (CardAsk::default(), None),
-        Some((said, word)) => (CardAsk { count: word.count, model: word.model, memory: None }, Some(said)),
+        Some((said, word)) => {
+            (CardAsk { count: word.count, model: word.model, ..CardAsk::default() }, Some(said))
+        }
     };
     if let Some(memory) = &wishes.gpu_mem {
         match counted {

@@ -139,7 +139,7 @@ impl History {
                 let node = cluster.node(&name(node)).filter(|node| node.is_open())?;
                 let alone = node.held_alone_by().is_some() || (exclusive && !node.runs().is_empty());
                 let free: Vec<CardUse> = (node.cards.iter().filter(|c| node.holder(c.index).is_none()))
-                    .map(|c| CardUse { index: c.index, uuid: None, slice: None })
+                    .map(|c| CardUse { index: c.index, uuid: None, slice: None, placement: None })
                     .take(cards)
                     .collect();
                 if alone || cpus > node.cpus_free() {
@@ -344,7 +344,7 @@ fn illegal(cluster: &Cluster) -> Vec<Event> {
             events.push(give(RunKey { task: TaskIndex(77), ..key }, false, Vec::new()));
             let held = node.cards.iter().find(|card| node.holder(card.index).is_some());
             if let Some(card) = held {
-                let held = CardUse { index: card.index, uuid: None, slice: None };
+                let held = CardUse { index: card.index, uuid: None, slice: None, placement: None };
                 events.push(give(key, false, vec![held]));
             }
             if !node.runs().is_empty() {

@@ -294,6 +294,7 @@ fn cards(node: &Section<'_>, notes: &mut Notes<'_>) -> Vec<Card> {
                 nvlink: Vec::new(),
                 mig: !slices.value.is_empty(),
                 slices: slices.value.clone(),
+                grid: None,
                 health: CardHealth::Good,
             });
         }

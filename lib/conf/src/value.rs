@@ -350,7 +350,14 @@ fn slice(value: &Value, notes: &mut Notes<'_>) -> Option<Slice> {
     let profile = text(value, notes, "a slice's profile in quotes, such as \"3g.40gb\"")?;
     if let Some(memory) = profile_memory(profile) {
         let profile = profile.to_string();
-        return Some(Slice { profile, uuid: None, memory, gpu_instance: None, compute_instance: None });
+        return Some(Slice {
+            profile,
+            uuid: None,
+            memory,
+            gpu_instance: None,
+            compute_instance: None,
+            placement: None,
+        });
     }
     let words = "expected a slice's profile such as 1g.10gb or 1g.10gb+me, found";
     notes.add(&span_of(value), format!("{words} `{}`", profile.escape_debug()), None);

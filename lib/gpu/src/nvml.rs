@@ -163,6 +163,7 @@ impl Nvml {
             nvlink: Vec::new(),
             mig,
             slices,
+            grid: None,
             health: CardHealth::Good,
         };
         Ok((device, card))
@@ -180,6 +181,7 @@ fn nameless(index: u32) -> Card {
         nvlink: Vec::new(),
         mig: false,
         slices: Vec::new(),
+        grid: None,
         health: CardHealth::Good,
     }
 }

@@ -79,6 +79,7 @@ fn describe(instance: &Device<'_>, total: MiB) -> Result<Slice, NvmlError> {
         memory,
         gpu_instance: Some(gpu_instance),
         compute_instance: Some(compute_instance),
+        placement: None,
     })
 }
 

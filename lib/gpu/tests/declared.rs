@@ -10,6 +10,7 @@ fn slice(profile: &str, real: Option<u32>) -> Slice {
         memory: MiB(10_240),
         gpu_instance: real,
         compute_instance: real.map(|_| 0),
+        placement: None,
     }
 }
 
@@ -23,6 +24,7 @@ fn declared(model: &str, slices: &[&str]) -> Card {
         nvlink: Vec::new(),
         mig: !slices.is_empty(),
         slices: slices.iter().map(|profile| slice(profile, None)).collect(),
+        grid: None,
         health: CardHealth::Good,
     }
 }
@@ -37,6 +39,7 @@ fn found(index: u32, model: &str) -> Card {
         nvlink: (0..4).filter(|other| *other != index).map(|other| (other, 12)).collect(),
         mig: false,
         slices: Vec::new(),
+        grid: None,
         health: CardHealth::Good,
     }
 }
@@ -137,6 +140,7 @@ fn a_job_sees_what_it_holds_and_nothing_else() {
     let held = |index, uuid: Option<&str>, slice: Option<&str>| CardUse {
         index,
         uuid: uuid.map(str::to_string),
+        placement: None,
         slice: slice.map(str::to_string),
     };
     assert_eq!(visible_devices(&[]), "");

@@ -1,6 +1,6 @@
 //! Cards: whole GPUs and the slices (MIG instances) cut from them, as a node reports them and as a run holds them.
 
-use crate::MiB;
+use crate::{Grid, MiB, Placement};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct Slice {
     /// The compute-instance id within its GPU instance; none for a declared slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_instance: Option<u32>,
+    /// Where it lies on its card; none when that is not known (a declared slice of an unknown model).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
 }
 
 /// A card of a node.
@@ -57,6 +60,9 @@ pub struct Card {
     /// Its slices, when it is in MIG mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
+    /// What it can be cut into, when it is in MIG mode and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<Grid>,
     /// Whether it can be handed out.
     #[serde(default)]
     pub health: CardHealth,
@@ -66,7 +72,7 @@ impl Card {
     /// Whether it serves a wish for `least` memory. Drivers keep one or two per cent back for themselves, and people ask for what a
     /// card is sold with (80G of a card that reports 81,559 MiB): a fiftieth less than asked, and a gibibyte at most, counts as enough.
     pub fn offers(&self, least: MiB) -> bool {
-        self.memory.saturating_add(MiB((least.0 / 50).min(1024))) >= least
+        is_enough(self.memory, least)
     }
 
     /// Whether `wanted` names this card's model: equal without regard to case, or one of the parts of the model's name
@@ -84,6 +90,11 @@ impl Card {
     }
 }
 
+/// Whether `memory` serves a wish for `least`, with the slack of [`Card::offers`].
+pub(crate) fn is_enough(memory: MiB, least: MiB) -> bool {
+    memory.saturating_add(MiB((least.0 / 50).min(1024))) >= least
+}
+
 fn is_joint(c: char) -> bool {
     matches!(c, ' ' | '-' | '_')
 }
@@ -99,6 +110,10 @@ pub struct CardUse {
     /// The profile of the slice; none for a whole card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
+    /// Where the slice lies on its card, when that is known. A slice with a place and without UUID is not cut yet: the node cuts
+    /// it before it launches the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
 }
 
 #[cfg(test)]
@@ -117,6 +132,7 @@ mod tests {
             nvlink: Vec::new(),
             mig: false,
             slices: Vec::new(),
+            grid: None,
             health: CardHealth::Good,
         };
         // As NVML reports an H100 of 80 GB, an A100 of 40 GB and an A30 of 24 GB.
@@ -138,6 +154,7 @@ mod tests {
             nvlink: Vec::new(),
             mig: false,
             slices: Vec::new(),
+            grid: None,
             health: CardHealth::Good,
         };
         for good in

@@ -13,6 +13,7 @@ mod duration;
 mod hostlist;
 mod ids;
 mod index_set;
+mod mig;
 mod outcome;
 mod pattern;
 mod reason;
@@ -29,13 +30,14 @@ pub use ids::{
     BootId, ClusterId, Epoch, IdError, JobId, JobRef, NodeName, RunKey, RunNumber, Seq, TaskIndex, Token, Uid,
 };
 pub use index_set::IndexSet;
+pub use mig::{Grid, MAX_UNITS, Placement, Profile};
 pub use outcome::{Fault, Outcome};
 pub use pattern::{PatternFields, expand_pattern, output_path};
 pub use reason::Reason;
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
-    CardAsk, JobSpec, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_SCRIPT, MemoryAsk, OpenMode, ResourceLimit,
-    TestRun,
+    CardAsk, JobSpec, LicenceAsk, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_SCRIPT, MemoryAsk, OpenMode,
+    ResourceLimit, TestRun,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

@@ -42,6 +42,34 @@ reasons! {
     NodesUnavailable => "ReqNodeNotAvail",
     /// Its time limit is longer than its partition allows.
     PartitionTimeLimit => "PartitionTimeLimit",
+    /// Its user has as many jobs running as his QOS or partition allows.
+    UserJobLimit => "QOSMaxJobsPerUserLimit",
+    /// Its user has as many cards in use as his QOS or partition allows.
+    UserCardLimit => "QOSMaxGRESPerUser",
+    /// Its user has as many cpus in use as his QOS or partition allows.
+    UserCpuLimit => "QOSMaxCpuPerUserLimit",
+    /// Its QOS or partition has as many jobs running as it may.
+    GroupJobLimit => "QOSGrpJobsLimit",
+    /// Its QOS or partition has as many cards in use as it may.
+    GroupCardLimit => "QOSGrpGRES",
+    /// Its QOS or partition has as many cpus in use as it may.
+    GroupCpuLimit => "QOSGrpCpuLimit",
+    /// Its account has as many jobs running as it may.
+    AccountJobLimit => "AssocGrpJobsLimit",
+    /// Its account has as many cards in use as it may.
+    AccountCardLimit => "AssocGrpGRES",
+    /// Its account has as many cpus in use as it may.
+    AccountCpuLimit => "AssocGrpCpuLimit",
+    /// Its account has used up its card-minutes for now.
+    CardMinutes => "AssocGrpGRESMinutes",
+    /// Its licences are in use.
+    Licences => "Licenses",
+    /// Its advance reservation has not begun, is over or is gone; or one of others keeps it from starting.
+    Reservation => "Reservation",
+    /// The cards it asks for are failing, or the slices it asks for are not there at present.
+    CardsUnavailable => "ReqGRESNotAvail",
+    /// It makes room for a more important job.
+    Preempted => "Preempted",
     /// No node that is declared or was ever seen could run it.
     Never => "BadConstraints",
     // Why a job ended as it did.
@@ -73,6 +101,8 @@ reasons! {
     ExecFailed => "ExecFailed",
     /// The site kept it from starting.
     LaunchFailure => "JobLaunchFailure",
+    /// A card or slice it was given is gone.
+    CardGone => "CardGone",
     /// A requeue ended this run; the job goes on.
     Requeued => "Requeued",
 }

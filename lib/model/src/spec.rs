@@ -32,17 +32,30 @@ pub enum MemoryAsk {
     PerCard(MiB),
 }
 
-/// Which cards were asked for. Empty (count 0) when none were.
+/// Which cards or slices were asked for. Empty (count 0) when none were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CardAsk {
-    /// How many whole cards.
+    /// How many whole cards, or slices of `profile`; with `memory` and without `profile`, so many of the smallest slices or cards that
+    /// fit.
     pub count: u32,
+    /// The profile of the slices, in lower case, when slices were asked for (`--slice`, `--gres=gpu:1g.10gb`); none means whole cards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// The model by name (see `Card::is_model`), when one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Least memory of each card, when said (`--gpu-mem`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MiB>,
+}
+
+/// So many of a cluster-wide licence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LicenceAsk {
+    /// Its name.
+    pub name: String,
+    /// How many; at least 1.
+    pub count: u32,
 }
 
 /// What happens to an output file that exists.
@@ -81,6 +94,15 @@ pub struct JobSpec {
     /// `-A`: a label for accounting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// `-q`; none means the default QOS, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
+    /// `--reservation`: the advance reservation that it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    /// `-L`: each name once, in order of name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub licences: Vec<LicenceAsk>,
     /// `--comment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,

@@ -501,6 +501,7 @@ fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
                 nvlink: Vec::new(),
                 mig: false,
                 slices: Vec::new(),
+                grid: None,
                 health: gq_model::CardHealth::Good,
             })
             .collect()

@@ -109,8 +109,10 @@ pub(crate) fn best_spot(
         let idle_cards =
             if cards.is_empty() { space.node.whole_cards().count() } else { free_count - cards.len() };
         let cpus_left = space.cpus_free().saturating_sub(space.cpus_for(shape));
-        let uses =
-            cards.iter().map(|c| CardUse { index: c.index, uuid: c.uuid.clone(), slice: None }).collect();
+        let uses = cards
+            .iter()
+            .map(|c| CardUse { index: c.index, uuid: c.uuid.clone(), slice: None, placement: None })
+            .collect();
         Some(((largest, idle_cards, cpus_left, &space.node.name), index, uses))
     };
     let (_, index, cards): (_, usize, Vec<CardUse>) =

@@ -211,7 +211,7 @@ mod tests {
             cluster: "lab".into(),
             cpus: 1,
             memory: MiB(1),
-            cards: vec![CardUse { index: 0, uuid: None, slice: None }],
+            cards: vec![CardUse { index: 0, uuid: None, slice: None, placement: None }],
             time_limit: Some(Seconds(1)),
             kill_wait: Seconds(1),
             array: Some((JobId(1), TaskIndex(0))),

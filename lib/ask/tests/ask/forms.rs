@@ -5,7 +5,7 @@ use gq_model::{CardAsk, MemoryAsk, MiB, OpenMode, Seconds, TestRun};
 use std::ffi::OsString;
 
 fn cards(count: u32, model: Option<&str>, memory: Option<u64>) -> CardAsk {
-    CardAsk { count, model: model.map(Into::into), memory: memory.map(MiB) }
+    CardAsk { count, model: model.map(Into::into), memory: memory.map(MiB), profile: None }
 }
 
 #[test]

@@ -311,6 +311,7 @@ fn house() -> NodeView {
         memory: MiB(40 << 10),
         gpu_instance: None,
         compute_instance: None,
+        placement: None,
     };
     let card = |index, mig, slices: Vec<Slice>, health| Card {
         index,
@@ -321,6 +322,7 @@ fn house() -> NodeView {
         nvlink: vec![],
         mig,
         slices,
+        grid: None,
         health,
     };
     let view = |card: Card, job: Option<&str>, slices| CardView { card, job: job.map(str::to_owned), slices };

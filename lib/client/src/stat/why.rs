@@ -37,6 +37,23 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::JobFileChanged => "its job file is not the one that was accepted",
         Reason::ExecFailed => "its script cannot be executed: see its first line, #!",
         Reason::LaunchFailure => "the site kept it from starting: see the log of gqnode",
+        Reason::UserJobLimit => "its user has as many jobs running as the QOS or partition allows",
+        Reason::UserCardLimit => "its user has as many cards in use as the QOS or partition allows",
+        Reason::UserCpuLimit => "its user has as many cpus in use as the QOS or partition allows",
+        Reason::GroupJobLimit => "its QOS or partition has as many jobs running as it may",
+        Reason::GroupCardLimit => "its QOS or partition has as many cards in use as it may",
+        Reason::GroupCpuLimit => "its QOS or partition has as many cpus in use as it may",
+        Reason::AccountJobLimit => "its account has as many jobs running as it may",
+        Reason::AccountCardLimit => "its account has as many cards in use as it may",
+        Reason::AccountCpuLimit => "its account has as many cpus in use as it may",
+        Reason::CardMinutes => {
+            "its account has used up its card-minutes: they come back as its use grows old"
+        }
+        Reason::Licences => "the licences it asks for are in use",
+        Reason::Reservation => "an advance reservation keeps it from starting now: see gqctl reservations",
+        Reason::CardsUnavailable => "the cards or slices it asks for are failing or gone: see gqstat --nodes",
+        Reason::Preempted => "it made room for a more important job",
+        Reason::CardGone => "a card or slice it was given is gone",
         Reason::Requeued => "it was put back into the queue",
     }
 }

@@ -39,7 +39,7 @@ pub fn shape(cpus: u32, cards: u32) -> Shape {
         demand: Demand {
             cpus,
             memory: Memory::Amount(MiB(64)),
-            cards: CardAsk { count: cards, model: None, memory: None },
+            cards: CardAsk { count: cards, ..CardAsk::default() },
             exclusive: false,
         },
         time_limit: Some(Seconds(60)),

@@ -10,11 +10,11 @@ fn wanting(cards: CardAsk) -> Shape {
 }
 
 fn by_memory(count: u32, gib: u64) -> Shape {
-    wanting(CardAsk { count, model: None, memory: Some(MiB(gib * 1024)) })
+    wanting(CardAsk { count, memory: Some(MiB(gib * 1024)), ..CardAsk::default() })
 }
 
 fn by_model(count: u32, model: &str) -> Shape {
-    wanting(CardAsk { count, model: Some(model.into()), memory: None })
+    wanting(CardAsk { count, model: Some(model.into()), ..CardAsk::default() })
 }
 
 #[test]

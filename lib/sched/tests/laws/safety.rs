@@ -41,6 +41,7 @@ fn a_shape() -> impl Strategy<Value = Shape> {
         let (list, not, feature, part, limit) = names;
         let ask = CardAsk {
             count,
+            profile: None,
             model: model.filter(|_| count > 0).map(str::to_string),
             memory: gib.filter(|_| count > 0).map(|g| MiB(g * 1024)),
         };
