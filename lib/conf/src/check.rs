@@ -98,7 +98,15 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let declared: BTreeSet<&NodeName> = nodes.iter().map(|n| &n.name).collect();
     let known = Some(&declared).filter(|d| all_named && !d.is_empty());
     let partitions = partitions(&top, known, notes);
-    Some(Config { cluster, scheduler, partitions, nodes })
+    Some(Config {
+        cluster,
+        scheduler,
+        partitions,
+        nodes,
+        qos: Vec::new(),
+        accounts: Vec::new(),
+        licences: Vec::new(),
+    })
 }
 
 static NOTHING: std::sync::LazyLock<Table> = std::sync::LazyLock::new(Table::new);
@@ -184,6 +192,10 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
 fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
     Scheduler {
         backfill: section.get(&keys::BACKFILL, notes),
+        weights: crate::rules::Weights::default(),
+        half_life: gq_model::Seconds(7 * 86_400),
+        cpu_charge: 10,
+        preempt_exempt: gq_model::Seconds(0),
         default_mem_per_cpu: section.get(&keys::DEFAULT_MEM_PER_CPU, notes),
         kill_wait: section.get(&keys::KILL_WAIT, notes),
         max_array_size: section.get(&keys::MAX_ARRAY_SIZE, notes),
@@ -380,6 +392,7 @@ fn partitions(
             default_time: default_time(&section, max_time, notes),
             state: section.get(&keys::STATE, notes),
             priority: section.get(&keys::PRIORITY, notes),
+            ..Partition::of_every_node()
         });
     }
     if partitions.is_empty() {

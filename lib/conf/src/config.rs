@@ -1,5 +1,6 @@
 //! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
 
+use crate::rules::{Access, Account, Backfill, Licence, Limits, Preempt, Qos, Weights};
 use gq_model::{Card, MiB, NodeName, Seconds};
 use std::{
     path::{Path, PathBuf},
@@ -17,6 +18,12 @@ pub struct Config {
     pub partitions: Vec<Partition>,
     /// The declared nodes, one for each name; empty when none is declared.
     pub nodes: Vec<Node>,
+    /// The QOS in the order written, each name once.
+    pub qos: Vec<Qos>,
+    /// The accounts in the order written, each name once; they are a forest.
+    pub accounts: Vec<Account>,
+    /// The licences in the order written, each name once.
+    pub licences: Vec<Licence>,
 }
 
 /// `[cluster]`: names, folders, accounts.
@@ -58,22 +65,19 @@ impl Cluster {
     }
 }
 
-/// How far ahead the plan promises starts to blocked jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backfill {
-    /// The first blocked job gets a reservation.
-    Easy,
-    /// Every blocked job gets one.
-    Conservative,
-    /// So many of the first blocked jobs get one.
-    Depth(u32),
-}
-
 /// `[scheduler]`: defaults and bounds of jobs, and how the plan is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheduler {
-    /// How far ahead the plan promises.
+    /// How far ahead the plan promises, where a partition says nothing else.
     pub backfill: Backfill,
+    /// What the parts of a priority weigh.
+    pub weights: Weights,
+    /// After how long a use counts half; at least a second.
+    pub half_life: Seconds,
+    /// How many thousandths of a card a cpu counts in what is used.
+    pub cpu_charge: u32,
+    /// How long a job has run at least before it may have to make room.
+    pub preempt_exempt: Seconds,
     /// Memory for each cpu of a job that asks for none; none means memory ÷ cpus, the least of the partition's nodes.
     pub default_mem_per_cpu: Option<MiB>,
     /// From the first signal to the last when a job is ended.
@@ -127,8 +131,30 @@ pub struct Partition {
     pub default_time: Option<Seconds>,
     /// What it does with jobs.
     pub state: PartitionState,
-    /// Adds to the priority of its jobs.
+    /// Adds to the priority of its jobs, times the weight.
     pub priority: i64,
+    /// How far ahead the plan promises to its jobs; none means what the cluster says.
+    pub backfill: Option<Backfill>,
+    /// Whether the plan may have cards in MIG mode cut anew for its jobs.
+    pub recut: bool,
+    /// Whether slices may serve those who ask for memory of a card (`--gpu-mem`).
+    pub gpu_mem_slices: bool,
+    /// Whether whole cards may serve them.
+    pub gpu_mem_cards: bool,
+    /// Who may use it.
+    pub access: Access,
+    /// QOS of its jobs that name none; declared.
+    pub qos: Option<String>,
+    /// The QOS that its jobs may have, all declared, `qos` among them; empty means any.
+    pub allow_qos: Vec<String>,
+    /// Its jobs may have running jobs of lower tiers make room.
+    pub tier: u32,
+    /// What happens to its jobs when they make room.
+    pub preempt: Preempt,
+    /// Time from the first signal to the last when they make room.
+    pub grace: Seconds,
+    /// Bounds of its jobs.
+    pub limits: Limits,
 }
 
 impl Partition {
@@ -142,6 +168,17 @@ impl Partition {
             default_time: None,
             state: PartitionState::Up,
             priority: 0,
+            backfill: None,
+            recut: false,
+            gpu_mem_slices: true,
+            gpu_mem_cards: true,
+            access: Access::default(),
+            qos: None,
+            allow_qos: Vec::new(),
+            tier: 1,
+            preempt: Preempt::Off,
+            grace: Seconds(0),
+            limits: Limits::default(),
         }
     }
 }
@@ -177,6 +214,26 @@ impl Config {
     /// The declared node of this name.
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.iter().find(|n| n.name == *name)
+    }
+
+    /// The QOS of this name.
+    pub fn qos(&self, name: &str) -> Option<&Qos> {
+        self.qos.iter().find(|q| q.name == name)
+    }
+
+    /// The account of this name.
+    pub fn account(&self, name: &str) -> Option<&Account> {
+        self.accounts.iter().find(|a| a.name == name)
+    }
+
+    /// The account of a user who names none: the first of the file that he is a member of.
+    pub fn default_account(&self, user: &str) -> Option<&Account> {
+        self.accounts.iter().find(|a| a.users.iter().any(|u| u == user))
+    }
+
+    /// The licence of this name.
+    pub fn licence(&self, name: &str) -> Option<&Licence> {
+        self.licences.iter().find(|l| l.name == name)
     }
 
     /// The controller's socket.

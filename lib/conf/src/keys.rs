@@ -2,8 +2,9 @@
 //! `check`, and tells of it in `gq.conf(5)`; a test holds them together.
 
 use crate::{
-    config::{Backfill, PartitionState},
+    config::PartitionState,
     mistake::Notes,
+    rules::Backfill,
     value::{self, HostLists},
 };
 use gq_model::{MiB, NodeName, Seconds, Slice};

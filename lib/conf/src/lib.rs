@@ -7,12 +7,14 @@ mod check;
 mod config;
 mod keys;
 mod mistake;
+mod rules;
 mod source;
 mod value;
 
-pub use config::{Backfill, Cluster, Config, Node, Partition, PartitionState, Scheduler};
+pub use config::{Cluster, Config, Node, Partition, PartitionState, Scheduler};
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};
+pub use rules::{Access, Account, Backfill, Licence, Limits, Preempt, Qos, Weights};
 
 use std::{
     ffi::OsString,

@@ -2,8 +2,9 @@
 //! one value only; what two values say together is `check`'s business.
 
 use crate::{
-    config::{Backfill, PartitionState},
+    config::PartitionState,
     mistake::{Notes, Span, nearest},
+    rules::Backfill,
 };
 use gq_model::{
     MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_size,

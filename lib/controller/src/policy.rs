@@ -16,7 +16,7 @@ pub(crate) fn policy_of(config: &Config, serves: Serves) -> Policy {
         partitions,
         declared: config.nodes.iter().map(|node| (node.name.clone(), declared(node))).collect(),
         depth: match config.scheduler.backfill {
-            Backfill::Easy => Depth::First(1),
+            Backfill::Fcfs | Backfill::Easy => Depth::First(1),
             Backfill::Depth(n) => Depth::First(n),
             Backfill::Conservative => Depth::All,
         },

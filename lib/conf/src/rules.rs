@@ -1,0 +1,172 @@
+//! Who may use how much, and who goes first: weights, limits, access, QOS, accounts, licences, preemption. Only the words
+//! of the conf; who is over a limit is the engine's business.
+
+use gq_model::Seconds;
+
+/// How far ahead the plan promises starts to blocked jobs, and whether later jobs may start before blocked ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backfill {
+    /// No job starts before one of a higher place.
+    Fcfs,
+    /// So many of the first blocked jobs get a reservation that later jobs may not delay; 0 is greedy.
+    Depth(u32),
+    /// The first blocked job gets one.
+    Easy,
+    /// Every blocked job gets one.
+    Conservative,
+}
+
+/// What the parts of a priority weigh. Age, fair share and size are factors from 0 to 1000 thousandths; the priorities of
+/// partition and QOS are taken as they stand in the conf, times their weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Of the time that a job has waited.
+    pub priority_age: i64,
+    /// After how long the age counts in full; at least a second.
+    pub priority_age_max: Seconds,
+    /// Of what the job's account has used less than its share.
+    pub priority_fair_share: i64,
+    /// Of the job's size, 1 being the whole cluster; below 0 small jobs go first.
+    pub priority_size: i64,
+    /// Of the partition's `priority`.
+    pub priority_partition: i64,
+    /// Of the QOS's `priority`.
+    pub priority_qos: i64,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self {
+            priority_age: 0,
+            priority_age_max: Seconds(7 * 86_400),
+            priority_fair_share: 0,
+            priority_size: 0,
+            priority_partition: 1,
+            priority_qos: 1,
+        }
+    }
+}
+
+/// What happens to a running job when it has to make room for one of a higher tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preempt {
+    /// Nothing: it runs on.
+    #[default]
+    Off,
+    /// It is cancelled.
+    Cancel,
+    /// It goes back into the queue.
+    Requeue,
+}
+
+impl Preempt {
+    /// All of them with the words of the conf.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Off, "off"), (Self::Cancel, "cancel"), (Self::Requeue, "requeue")];
+}
+
+/// Bounds of what the jobs of a partition, QOS or account may hold; none means no bound, and 0 lets none through.
+///
+/// Cards are whole cards; a slice counts as its share of a card, rounded up to thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Most jobs of one user that run.
+    pub max_jobs_per_user: Option<u32>,
+    /// Most cards that the running jobs of one user hold.
+    pub max_cards_per_user: Option<u32>,
+    /// Most cpus that the running jobs of one user hold.
+    pub max_cpus_per_user: Option<u32>,
+    /// Most jobs of one user that have not ended.
+    pub max_submit_per_user: Option<u32>,
+    /// Most jobs that run.
+    pub max_jobs: Option<u32>,
+    /// Most cards that the running jobs hold.
+    pub max_cards: Option<u32>,
+    /// Most cpus that the running jobs hold.
+    pub max_cpus: Option<u32>,
+    /// Most jobs that have not ended.
+    pub max_submit: Option<u32>,
+    /// Most cards of one job.
+    pub max_cards_per_job: Option<u32>,
+    /// Most cpus of one job.
+    pub max_cpus_per_job: Option<u32>,
+}
+
+/// Who may use a partition. An empty `allow_…` list lets everybody through. A user must be let through by accounts and by
+/// users or groups: `allow_users` and `allow_groups` together mean those whom either names. What is denied is denied
+/// whatever is allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Only these users (or the members of `allow_groups`).
+    pub allow_users: Vec<String>,
+    /// Only members of these groups of the system (or `allow_users`).
+    pub allow_groups: Vec<String>,
+    /// Only jobs of these accounts, or of those below them.
+    pub allow_accounts: Vec<String>,
+    /// None of these users.
+    pub deny_users: Vec<String>,
+    /// No member of these groups of the system.
+    pub deny_groups: Vec<String>,
+    /// No jobs of these accounts, or of those below them.
+    pub deny_accounts: Vec<String>,
+}
+
+impl Access {
+    /// Whether everybody may.
+    pub fn is_open(&self) -> bool {
+        let lists = [
+            &self.allow_users,
+            &self.allow_groups,
+            &self.allow_accounts,
+            &self.deny_users,
+            &self.deny_groups,
+            &self.deny_accounts,
+        ];
+        lists.iter().all(|list| list.is_empty())
+    }
+}
+
+/// One `[[qos]]`: a quality of service, which a job asks for with `-q`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qos {
+    /// Its name.
+    pub name: String,
+    /// Adds to the priority of its jobs, times the weight.
+    pub priority: i64,
+    /// The tier of its jobs; none means their partition's.
+    pub tier: Option<u32>,
+    /// What happens to its jobs when they make room; none means what their partition says.
+    pub preempt: Option<Preempt>,
+    /// Time from the first signal to the last when they make room; none means what their partition says.
+    pub grace: Option<Seconds>,
+    /// Longest time limit of its jobs; none means the partition's alone.
+    pub max_time: Option<Seconds>,
+    /// Its bounds; those of the partition and of the account hold as well.
+    pub limits: Limits,
+}
+
+/// One `[[account]]`: a node of the tree by which shares are handed down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// The account it is a part of; none at the top. The tree has no loops.
+    pub parent: Option<String>,
+    /// Its share among the accounts beside it.
+    pub shares: u32,
+    /// Its members. A user may be in several; the first of the file is his default.
+    pub users: Vec<String>,
+    /// The bounds of it and of the accounts below it together.
+    pub limits: Limits,
+    /// Budget of decayed card-minutes of it and of the accounts below it together; none means no bound.
+    pub card_minutes: Option<u64>,
+}
+
+/// One `[[licence]]`: something that the cluster has only so many of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Licence {
+    /// Its name.
+    pub name: String,
+    /// How many there are.
+    pub count: u32,
+}
