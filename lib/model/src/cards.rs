@@ -35,6 +35,13 @@ pub struct Slice {
     pub placement: Option<Placement>,
 }
 
+impl Slice {
+    /// Whether it serves a wish for `least` memory; as [`crate::Profile::offers`].
+    pub fn offers(&self, least: MiB) -> bool {
+        crate::mig::offers(&self.profile, self.memory, least)
+    }
+}
+
 /// A card of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
@@ -78,16 +85,20 @@ impl Card {
     /// Whether `wanted` names this card's model: equal without regard to case, or one of the parts of the model's name
     /// between blanks, `-` and `_` (so `a100` fits `NVIDIA A100-SXM4-80GB`), or several such parts in a row.
     pub fn is_model(&self, wanted: &str) -> bool {
-        let same = |a: char, b: char| a.eq_ignore_ascii_case(&b) || (is_joint(a) && is_joint(b));
-        let (model, wanted): (Vec<char>, Vec<char>) =
-            (self.model.chars().collect(), wanted.chars().collect());
-        !wanted.is_empty()
-            && model.windows(wanted.len()).enumerate().any(|(at, window)| {
-                let starts = at == 0 || model.get(at - 1).is_some_and(|c| is_joint(*c));
-                let ends = model.get(at + wanted.len()).is_none_or(|c| is_joint(*c));
-                starts && ends && window.iter().zip(&wanted).all(|(a, b)| same(*a, *b))
-            })
+        names_model(&self.model, wanted)
     }
+}
+
+/// Whether `wanted` names `model`, as [`Card::is_model`] says.
+pub(crate) fn names_model(model: &str, wanted: &str) -> bool {
+    let same = |a: char, b: char| a.eq_ignore_ascii_case(&b) || (is_joint(a) && is_joint(b));
+    let (model, wanted): (Vec<char>, Vec<char>) = (model.chars().collect(), wanted.chars().collect());
+    !wanted.is_empty()
+        && model.windows(wanted.len()).enumerate().any(|(at, window)| {
+            let starts = at == 0 || model.get(at - 1).is_some_and(|c| is_joint(*c));
+            let ends = model.get(at + wanted.len()).is_none_or(|c| is_joint(*c));
+            starts && ends && window.iter().zip(&wanted).all(|(a, b)| same(*a, *b))
+        })
 }
 
 /// Whether `memory` serves a wish for `least`, with the slack of [`Card::offers`].

@@ -14,6 +14,7 @@ mod hostlist;
 mod ids;
 mod index_set;
 mod mig;
+mod mig_tables;
 mod outcome;
 mod pattern;
 mod reason;
@@ -31,6 +32,7 @@ pub use ids::{
 };
 pub use index_set::IndexSet;
 pub use mig::{Grid, MAX_UNITS, Placement, Profile};
+pub use mig_tables::{known_grid, known_grids};
 pub use outcome::{Fault, Outcome};
 pub use pattern::{PatternFields, expand_pattern, output_path};
 pub use reason::Reason;

@@ -60,15 +60,28 @@ impl Profile {
         self.starts.iter().map(|start| Placement { start: *start, size: self.size })
     }
 
-    /// Whether it serves a wish for `least` memory; as lenient as [`crate::Card::offers`].
+    /// Whether it serves a wish for `least` memory; as lenient as [`crate::Card::offers`], and what its name says is enough too: a
+    /// `1g.10gb` of 9.75 GiB serves a wish for 10G.
     pub fn offers(&self, least: MiB) -> bool {
-        crate::cards::is_enough(self.memory, least)
+        offers(&self.name, self.memory, least)
     }
 
     /// Whether a plain request may get it: a special one (`+me`, `+gfx`, `-me`) is given to who names it.
     pub fn is_plain(&self) -> bool {
         !self.name.contains(['+', '-'])
     }
+}
+
+/// Whether an instance of the profile `name` with `memory` serves a wish for `least`.
+pub(crate) fn offers(name: &str, memory: MiB, least: MiB) -> bool {
+    crate::cards::is_enough(memory, least) || nominal(name).is_some_and(|named| named >= least)
+}
+
+/// The memory in a profile's name: ten gibibytes of `1g.10gb+me`.
+fn nominal(name: &str) -> Option<MiB> {
+    let (_, size) = name.split(['+', '-']).next()?.rsplit_once('.')?;
+    let digits = size.strip_suffix("gb").or_else(|| size.strip_suffix("GB"))?;
+    digits.parse::<u64>().ok().map(|gib| MiB(gib).saturating_mul(1024))
 }
 
 /// What a card in MIG mode can be cut into.
@@ -104,5 +117,22 @@ mod tests {
         );
         assert!(Placement { start: 0, size: 4 }.overlaps(Placement { start: 3, size: 1 }));
         assert!(!Placement { start: 0, size: 4 }.overlaps(Placement { start: 4, size: 4 }));
+    }
+
+    #[test]
+    fn a_profile_offers_what_its_name_says() {
+        // Name, MiB as drivers print them, GiB asked for: served, not served.
+        for (name, memory, yes, no) in [
+            ("1g.10gb", 9_984, 10, 11),
+            ("1g.5gb+me", 4_864, 5, 6),
+            ("3g.47gb", 47_488, 47, 48),
+            ("1g.24gb-me", 24_192, 24, 25),
+            ("1g.24gb+me.all", 24_192, 24, 25),
+            ("strange", 10_240, 10, 11),
+            ("1g.99999999999999999999gb", 10_240, 10, 11),
+        ] {
+            assert!(offers(name, MiB(memory), MiB(yes * 1024)), "{name}");
+            assert!(!offers(name, MiB(memory), MiB(no * 1024)), "{name}");
+        }
     }
 }
