@@ -31,7 +31,7 @@ pub use ids::{
     BootId, ClusterId, Epoch, IdError, JobId, JobRef, NodeName, RunKey, RunNumber, Seq, TaskIndex, Token, Uid,
 };
 pub use index_set::IndexSet;
-pub use mig::{Grid, MAX_UNITS, Placement, Profile};
+pub use mig::{Grid, MAX_UNITS, Placement, Profile, profile_memory};
 pub use mig_tables::{known_grid, known_grids};
 pub use outcome::{Fault, Outcome};
 pub use pattern::{PatternFields, expand_pattern, output_path};

@@ -74,14 +74,32 @@ impl Profile {
 
 /// Whether an instance of the profile `name` with `memory` serves a wish for `least`.
 pub(crate) fn offers(name: &str, memory: MiB, least: MiB) -> bool {
-    crate::cards::is_enough(memory, least) || nominal(name).is_some_and(|named| named >= least)
+    crate::cards::is_enough(memory, least) || profile_memory(name).is_some_and(|named| named >= least)
 }
 
-/// The memory in a profile's name: ten gibibytes of `1g.10gb+me`.
-fn nominal(name: &str) -> Option<MiB> {
-    let (_, size) = name.split(['+', '-']).next()?.rsplit_once('.')?;
-    let digits = size.strip_suffix("gb").or_else(|| size.strip_suffix("GB"))?;
-    digits.parse::<u64>().ok().map(|gib| MiB(gib).saturating_mul(1024))
+/// The memory that a profile's name tells, or none if it is no such name: `[Nc.]Ng.Mgb` in any case, with `+…` or `-…` behind it at
+/// will, as in `1g.10gb`, `1c.3g.40gb`, `1g.24gb+me.all` and `1g.24gb-me`.
+pub fn profile_memory(name: &str) -> Option<MiB> {
+    let name = name.to_ascii_lowercase();
+    let (plain, extra) = match name.find(['+', '-']) {
+        Some(at) => (name.get(..at)?, name.get(at + 1..)),
+        None => (name.as_str(), None),
+    };
+    if extra.is_some_and(|e| e.is_empty() || !e.bytes().all(|b| b.is_ascii_lowercase() || b == b'.')) {
+        return None;
+    }
+    let count = |text: &str, unit: &str| {
+        let digits = text.strip_suffix(unit)?;
+        let good = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse::<u64>().ok().filter(|n| good && *n > 0)
+    };
+    let mut parts = plain.rsplit('.');
+    let memory = count(parts.next()?, "gb")?;
+    count(parts.next()?, "g")?;
+    if let Some(compute) = parts.next() {
+        count(compute, "c")?;
+    }
+    if parts.next().is_some() { None } else { Some(MiB(memory).saturating_mul(1024)) }
 }
 
 /// What a card in MIG mode can be cut into.
@@ -133,6 +151,36 @@ mod tests {
         ] {
             assert!(offers(name, MiB(memory), MiB(yes * 1024)), "{name}");
             assert!(!offers(name, MiB(memory), MiB(no * 1024)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_profile_is_told_from_other_words() {
+        for (name, gib) in [
+            ("1g.10gb", 10),
+            ("1G.10GB", 10),
+            ("1c.3g.40gb", 40),
+            ("1g.10gb+me", 10),
+            ("1g.24gb+me.all", 24),
+            ("1g.24gb-me", 24),
+            ("7g.141gb", 141),
+        ] {
+            assert_eq!(profile_memory(name), Some(MiB(gib * 1024)), "{name}");
+        }
+        for name in [
+            "",
+            "1g",
+            "10gb",
+            "0g.10gb",
+            "1g.0gb",
+            "1g.10gb+",
+            "1g.10gb-1",
+            "x.1g.10gb",
+            "1g.10gb.1g",
+            "9z.1gb",
+            "1g.99999gb",
+        ] {
+            assert_eq!(profile_memory(name), None, "{name}");
         }
     }
 }
