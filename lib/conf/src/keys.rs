@@ -4,8 +4,8 @@
 use crate::{
     config::PartitionState,
     mistake::Notes,
-    rules::Backfill,
-    value::{self, HostLists},
+    rules::{Backfill, Limits, Preempt, Weights},
+    value::{self, HostLists, Names},
 };
 use gq_model::{MiB, NodeName, Seconds, Slice};
 use std::path::PathBuf;
@@ -52,6 +52,24 @@ keys! {
     }
     "scheduler" {
         "How many blocked jobs get a reservation." BACKFILL: Backfill = "backfill", value::backfill, Backfill::Easy;
+        "Weight of the time that a job has waited." PRIORITY_AGE: i64 =
+            "priority_age", value::priority, Weights::default().priority_age;
+        "After how long the age counts in full." PRIORITY_AGE_MAX: Seconds =
+            "priority_age_max", value::some_duration, Weights::default().priority_age_max;
+        "Weight of what the account has used less than its share." PRIORITY_FAIR_SHARE: i64 =
+            "priority_fair_share", value::priority, Weights::default().priority_fair_share;
+        "Weight of the job's size." PRIORITY_SIZE: i64 =
+            "priority_size", value::priority, Weights::default().priority_size;
+        "Weight of the partition's priority." PRIORITY_PARTITION: i64 =
+            "priority_partition", value::priority, Weights::default().priority_partition;
+        "Weight of the QOS's priority." PRIORITY_QOS: i64 =
+            "priority_qos", value::priority, Weights::default().priority_qos;
+        "After how long a use counts half." HALF_LIFE: Seconds =
+            "half_life", value::some_duration, Seconds(7 * 86_400);
+        "Thousandths of a card that a cpu counts in what is used." CPU_CHARGE: u32 =
+            "cpu_charge", value::cpu_charge, 10;
+        "How long a job has run before it may have to make room." PREEMPT_EXEMPT: Seconds =
+            "preempt_exempt", value::duration, Seconds(0);
         "Memory for each cpu of a job that asks for none." DEFAULT_MEM_PER_CPU: Option<MiB> =
             "default_mem_per_cpu", value::memory, None;
         "Time from the first signal to the last." KILL_WAIT: Seconds = "kill_wait", value::kill_wait, Seconds(30);
@@ -66,6 +84,47 @@ keys! {
         "Time limit of jobs that ask for none." DEFAULT_TIME: Option<Seconds> = "default_time", value::limit, None;
         "What it does with jobs." STATE: PartitionState = "state", value::state, PartitionState::Up;
         "Adds to the priority of its jobs." PRIORITY: i64 = "priority", value::priority, 0;
+        "How many blocked jobs of it get a reservation." OWN_BACKFILL: Option<Backfill> =
+            "backfill", value::some_backfill, None;
+        "Whether cards in MIG mode may be cut anew for its jobs." RECUT: bool = "recut", value::flag, false;
+        "Whether slices may serve --gpu-mem." GPU_MEM_SLICES: bool = "gpu_mem_slices", value::flag, true;
+        "Whether whole cards may serve --gpu-mem." GPU_MEM_CARDS: bool = "gpu_mem_cards", value::flag, true;
+        "Users who may use it." ALLOW_USERS: Vec<String> = "allow_users", value::only_accounts, Vec::new();
+        "Groups whose members may use it." ALLOW_GROUPS: Vec<String> =
+            "allow_groups", value::only_groups, Vec::new();
+        "Accounts whose jobs may use it." ALLOW_ACCOUNTS: Names =
+            "allow_accounts", value::only_names, Vec::new();
+        "Users who may not use it." DENY_USERS: Vec<String> = "deny_users", value::accounts, Vec::new();
+        "Groups whose members may not use it." DENY_GROUPS: Vec<String> =
+            "deny_groups", value::groups, Vec::new();
+        "Accounts whose jobs may not use it." DENY_ACCOUNTS: Names =
+            "deny_accounts", value::names, Vec::new();
+        "QOS of its jobs that name none." DEFAULT_QOS: Option<String> = "qos", value::some_name, None;
+        "The QOS its jobs may have." ALLOW_QOS: Names = "allow_qos", value::only_names, Vec::new();
+        "Its jobs may have jobs of lower tiers make room." TIER: u32 = "tier", value::tier, 1;
+        "What happens to its jobs when they make room." PREEMPT: Preempt = "preempt", value::preempt, Preempt::Off;
+        "Time its jobs get to end when they make room." GRACE: Seconds = "grace", value::kill_wait, Seconds(0);
+    }
+    "qos" {
+        "The QOS's name." QOS_NAME: String = "name", value::name, String::new();
+        "Adds to the priority of its jobs." QOS_PRIORITY: i64 = "priority", value::priority, 0;
+        "The tier of its jobs." QOS_TIER: Option<u32> = "tier", value::some_tier, None;
+        "What happens to its jobs when they make room." QOS_PREEMPT: Option<Preempt> =
+            "preempt", value::some_preempt, None;
+        "Time its jobs get to end when they make room." QOS_GRACE: Option<Seconds> =
+            "grace", value::some_grace, None;
+        "Longest time limit of its jobs." QOS_MAX_TIME: Option<Seconds> = "max_time", value::limit, None;
+    }
+    "account" {
+        "The account's name." ACCOUNT_NAME: String = "name", value::name, String::new();
+        "The account it is a part of." PARENT: Option<String> = "parent", value::some_name, None;
+        "Its share among the accounts beside it." SHARES: u32 = "shares", value::shares, 1;
+        "Its members." USERS: Vec<String> = "users", value::accounts, Vec::new();
+        "Budget of decayed card-minutes." CARD_MINUTES: Option<u64> = "card_minutes", value::card_minutes, None;
+    }
+    "licence" {
+        "The licence's name." LICENCE_NAME: String = "name", value::name, String::new();
+        "How many there are." LICENCE_COUNT: Option<u32> = "count", value::bound, None;
     }
     "node" {
         "The node's name, or those of several alike." NODE_NAME: Vec<NodeName> = "name", value::hosts, Vec::new();
@@ -77,17 +136,50 @@ keys! {
         "The card's model." MODEL: Option<String> = "model", value::model, None;
         "How many such cards." COUNT: u32 = "count", value::card_count, 1;
         "Memory of each." CARD_MEMORY: Option<MiB> = "memory", value::memory, None;
+        "Whether each is in MIG mode." MIG: bool = "mig", value::flag, false;
         "The slices each is cut in." SLICES: Vec<Slice> = "slices", value::slices, Vec::new();
     }
 }
 
+/// The bounds, which may stand in each of [`BOUNDED`]: name, words, where the value goes.
+pub(crate) const BOUNDS: &[(&str, &str, fn(&mut Limits) -> &mut Option<u32>)] = &[
+    ("max_jobs_per_user", "Most running jobs of one user.", |l| &mut l.max_jobs_per_user),
+    ("max_cards_per_user", "Most cards in use by one user.", |l| &mut l.max_cards_per_user),
+    ("max_cpus_per_user", "Most cpus in use by one user.", |l| &mut l.max_cpus_per_user),
+    ("max_submit_per_user", "Most live jobs of one user.", |l| &mut l.max_submit_per_user),
+    ("max_jobs", "Most running jobs.", |l| &mut l.max_jobs),
+    ("max_cards", "Most cards in use.", |l| &mut l.max_cards),
+    ("max_cpus", "Most cpus in use.", |l| &mut l.max_cpus),
+    ("max_submit", "Most live jobs.", |l| &mut l.max_submit),
+    ("max_cards_per_job", "Most cards of one job.", |l| &mut l.max_cards_per_job),
+    ("max_cpus_per_job", "Most cpus of one job.", |l| &mut l.max_cpus_per_job),
+];
+
+/// The tables that may hold [`BOUNDS`].
+const BOUNDED: &[&str] = &["partition", "qos", "account"];
+
+/// The key of a bound in a table of [`BOUNDED`].
+pub(crate) fn bound(table: &'static str, name: &'static str) -> Key<Option<u32>> {
+    Key { table, name, read: value::bound, default: || None }
+}
+
 /// The tables, each with the one it is in; the file itself has no name.
-pub(crate) const TABLES: &[(&str, &str)] =
-    &[("", "cluster"), ("", "scheduler"), ("", "partition"), ("", "node"), ("node", "gpu")];
+pub(crate) const TABLES: &[(&str, &str)] = &[
+    ("", "cluster"),
+    ("", "scheduler"),
+    ("", "partition"),
+    ("", "qos"),
+    ("", "account"),
+    ("", "licence"),
+    ("", "node"),
+    ("node", "gpu"),
+];
 
 /// Every key that a conf file may hold: its table (such as `cluster` or `node.gpu`), its name, what it is in words.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    DECLARED.iter().copied()
+    let bounds =
+        BOUNDED.iter().flat_map(|table| BOUNDS.iter().map(move |(name, words, _)| (*table, *name, *words)));
+    DECLARED.iter().copied().chain(bounds)
 }
 
 /// The names that may stand in `table`: keys, and tables below it.

@@ -8,6 +8,7 @@ mod config;
 mod keys;
 mod mistake;
 mod rules;
+mod section;
 mod source;
 mod value;
 

@@ -1,5 +1,8 @@
 //! Tests of the conf as a whole: what is read, what is refused and where, and that the manual tells what the code knows.
 
+mod hardware;
+mod rights;
+
 use super::*;
 use gq_model::{JobState, MiB, NodeName, Reason, Seconds};
 use std::collections::BTreeSet;
@@ -174,7 +177,12 @@ gpu = [{ model = "x", memory = "1G", slices = ["9x"] }]
         (6, 18, "expected true or false without quotes, found a text", "true"),
         (7, 8, "expected an account's name in quotes, found a whole number", "\"7\""),
         (8, 2, "unknown table `schedular`", "`scheduler`"),
-        (11, 12, "expected one of \"easy\", \"conservative\" or a number", "\"conservative\""),
+        (
+            11,
+            12,
+            "expected one of \"fcfs\", \"greedy\", \"easy\", \"conservative\" or a number",
+            "\"conservative\"",
+        ),
         (12, 13, "expected a duration in quotes", ""),
         (13, 18, "expected a whole number from 1 to 10000000, found 0", ""),
         (14, 1, "unknown key `kill_wiat` in [scheduler]", "`kill_wait`"),
@@ -269,7 +277,7 @@ fn what_would_hurt_later_is_refused_now() {
         "[cluster]\nadmins = [\"\"]",
         "[scheduler]\nkill_wait = \"2d\"",
         "[scheduler]\ndefault_mem_per_cpu = \"0\"",
-        "[scheduler]\nbackfill = 0",
+        "[scheduler]\nbackfill = -1",
         "[[partition]]\nname = \"p\"\nmax_time = \"0\"",
         "[[partition]]\nname = \"p\"\nnodes = [\"a[1-40000]\", \"b[1-40000]\"]",
         "[[node]]\nname = \"n[1-99999]\"",
@@ -280,14 +288,12 @@ fn what_would_hurt_later_is_refused_now() {
     ] {
         assert_eq!(bad(text).len(), 1, "{text}: {:?}", bad(text));
     }
-    for profile in ["1g.10gb", "1g.10gb+me", "1c.3g.40gb", "7g.80gb"] {
+    for profile in ["1g.10gb", "1g.10gb+me", "1g.10gb-me", "1G.10GB", "1c.3g.40gb", "7g.80gb"] {
         good(&format!(
             "[[node]]\nname = \"n\"\n[[node.gpu]]\nmodel=\"a\"\nmemory=\"80G\"\nslices=[\"{profile}\"]"
         ));
     }
-    for profile in
-        ["", "1g", "10gb", "0g.10gb", "1g.10gb+", "1g.10GB", "x.1g.10gb", "1g.10gb.1g", "1g.99999gb"]
-    {
+    for profile in ["", "1g", "10gb", "0g.10gb", "1g.10gb+", "x.1g.10gb", "1g.10gb.1g", "1g.99999gb"] {
         let text = format!(
             "[[node]]\nname = \"n\"\n[[node.gpu]]\nmodel=\"a\"\nmemory=\"80G\"\nslices=[\"{profile}\"]"
         );

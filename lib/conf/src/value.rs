@@ -4,10 +4,11 @@
 use crate::{
     config::PartitionState,
     mistake::{Notes, Span, nearest},
-    rules::Backfill,
+    rules::{Backfill, Preempt},
 };
 use gq_model::{
     MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_size,
+    profile_memory,
 };
 use std::path::{Component, Path, PathBuf};
 use toml_edit::Value;
@@ -24,7 +25,15 @@ const MAX_CPUS: i64 = 1 << 16;
 const MAX_ARRAY: i64 = 10_000_000;
 /// Most live job records that may be allowed.
 const MAX_JOBS: i64 = 100_000_000;
-/// Largest priority of a partition, either way.
+/// Highest tier.
+const MAX_TIER: i64 = 1_000_000;
+/// Most shares of one account.
+const MAX_SHARES: i64 = 1_000_000;
+/// Most thousandths of a card that a cpu may count.
+const MAX_CPU_CHARGE: i64 = 1_000_000;
+/// Largest budget of card-minutes.
+const MAX_CARD_MINUTES: i64 = 1_000_000_000_000;
+/// Largest priority and largest weight, either way.
 const MAX_PRIORITY: i64 = 1_000_000_000;
 /// Longest `kill_wait`.
 const MAX_KILL_WAIT: Seconds = Seconds(86_400);
@@ -87,16 +96,25 @@ fn list<T>(
     entries.into_iter().collect()
 }
 
-fn each_once(notes: &mut Notes<'_>, entries: Vec<(String, Span)>) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+/// Names as written, each with its place.
+pub(crate) type Names = Vec<(String, Span)>;
+
+/// Notes what stands in a list twice, and keeps the first.
+fn each_once(notes: &mut Notes<'_>, entries: Names) -> Names {
+    let mut names: Names = Vec::new();
     for (name, span) in entries {
-        if names.contains(&name) {
+        if names.iter().any(|(known, _)| *known == name) {
             notes.add(&span, format!("`{}` stands in this list already", name.escape_debug()), None);
         } else {
-            names.push(name);
+            names.push((name, span));
         }
     }
     names
+}
+
+/// As [`each_once`], without the places.
+fn each_once_alone(notes: &mut Notes<'_>, entries: Names) -> Vec<String> {
+    each_once(notes, entries).into_iter().map(|(name, _)| name).collect()
 }
 
 /// A name: letters, digits, `-`, `_`, `.`.
@@ -110,27 +128,81 @@ pub(crate) fn name(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
     None
 }
 
-/// An account's name as the system knows it.
-pub(crate) fn account(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
-    let name = word_or_number(value, notes, "an account's name in quotes")?;
+/// A name that the system knows; `whose` says of what.
+fn system_name(value: &Value, notes: &mut Notes<'_>, whose: &str) -> Option<String> {
+    let name = word_or_number(value, notes, &format!("{whose} in quotes"))?;
     let bad = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ':' | ',' | '/');
     if !name.is_empty() && name.len() <= 256 && !name.starts_with('-') && !name.contains(bad) {
         return Some(name.to_string());
     }
-    notes.add(&span_of(value), format!("expected an account's name, found `{}`", name.escape_debug()), None);
+    notes.add(&span_of(value), format!("expected {whose}, found `{}`", name.escape_debug()), None);
     None
 }
 
-/// A list of accounts.
+/// An account's name as the system knows it.
+pub(crate) fn account(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
+    system_name(value, notes, "an account's name")
+}
+
+fn group(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
+    system_name(value, notes, "a group's name")
+}
+
+/// A list of accounts of the system.
 pub(crate) fn accounts(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
     let entries = list(value, notes, "a list of account names, such as [\"alice\"]", account)?;
-    Some(each_once(notes, entries))
+    Some(each_once_alone(notes, entries))
+}
+
+/// A list of groups of the system.
+pub(crate) fn groups(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
+    let entries = list(value, notes, "a list of group names, such as [\"lab\"]", group)?;
+    Some(each_once_alone(notes, entries))
 }
 
 /// A list of features.
 pub(crate) fn features(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
     let entries = list(value, notes, "a list of names, such as [\"nvlink\"]", name)?;
+    Some(each_once_alone(notes, entries))
+}
+
+/// A name of a table of this file.
+pub(crate) fn some_name(value: &Value, notes: &mut Notes<'_>) -> Option<Option<String>> {
+    name(value, notes).map(Some)
+}
+
+/// A list of names of tables of this file.
+pub(crate) fn names(value: &Value, notes: &mut Notes<'_>) -> Option<Names> {
+    let entries = list(value, notes, "a list of names, such as [\"short\"]", name)?;
     Some(each_once(notes, entries))
+}
+
+/// As [`accounts`], for a list of those who alone may.
+pub(crate) fn only_accounts(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
+    let list = accounts(value, notes)?;
+    not_empty(value, notes, list)
+}
+
+/// As [`groups`], for a list of those who alone may.
+pub(crate) fn only_groups(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
+    let list = groups(value, notes)?;
+    not_empty(value, notes, list)
+}
+
+/// As [`names`], for a list of those who alone may.
+pub(crate) fn only_names(value: &Value, notes: &mut Notes<'_>) -> Option<Names> {
+    let list = names(value, notes)?;
+    not_empty(value, notes, list)
+}
+
+/// The list, unless it lets nothing through.
+fn not_empty<T>(value: &Value, notes: &mut Notes<'_>, list: Vec<T>) -> Option<Vec<T>> {
+    if !list.is_empty() {
+        return Some(list);
+    }
+    let hint = Some("leave it out to let everything through".to_string());
+    notes.add(&span_of(value), "this list lets nothing through", hint);
+    None
 }
 
 /// An absolute path without `..`; double and trailing slashes are taken away.
@@ -185,6 +257,11 @@ pub(crate) fn kill_wait(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds>
     }
     notes.add(&span_of(value), format!("expected a day at most, found {span}"), None);
     None
+}
+
+/// As [`kill_wait`], for what may be absent.
+pub(crate) fn some_grace(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Seconds>> {
+    kill_wait(value, notes).map(Some)
 }
 
 /// A time limit; `UNLIMITED` is none.
@@ -244,19 +321,53 @@ fn number(value: &Value, notes: &mut Notes<'_>, least: i64, most: i64) -> Option
     }
 }
 
+fn small(value: &Value, notes: &mut Notes<'_>, least: i64, most: i64) -> Option<u32> {
+    u32::try_from(number(value, notes, least, most)?).ok()
+}
+
 /// How many cpus a node has.
 pub(crate) fn cpus(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> {
-    u32::try_from(number(value, notes, 1, MAX_CPUS)?).ok().map(Some)
+    small(value, notes, 1, MAX_CPUS).map(Some)
 }
 
 /// How many cards one entry declares.
 pub(crate) fn card_count(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
-    u32::try_from(number(value, notes, 1, MAX_CARDS)?).ok()
+    small(value, notes, 1, MAX_CARDS)
 }
 
 /// How many tasks an array may have.
 pub(crate) fn array_size(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
-    u32::try_from(number(value, notes, 1, MAX_ARRAY)?).ok()
+    small(value, notes, 1, MAX_ARRAY)
+}
+
+/// A bound; 0 lets nothing through.
+pub(crate) fn bound(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> {
+    small(value, notes, 0, i64::from(u32::MAX)).map(Some)
+}
+
+/// A tier of preemption.
+pub(crate) fn tier(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
+    small(value, notes, 0, MAX_TIER)
+}
+
+/// As [`tier`], for what may be absent.
+pub(crate) fn some_tier(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> {
+    tier(value, notes).map(Some)
+}
+
+/// An account's shares.
+pub(crate) fn shares(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
+    small(value, notes, 1, MAX_SHARES)
+}
+
+/// Thousandths of a card that a cpu counts.
+pub(crate) fn cpu_charge(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
+    small(value, notes, 0, MAX_CPU_CHARGE)
+}
+
+/// A budget of card-minutes.
+pub(crate) fn card_minutes(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u64>> {
+    u64::try_from(number(value, notes, 0, MAX_CARD_MINUTES)?).ok().map(Some)
 }
 
 /// How many job records may live.
@@ -264,7 +375,7 @@ pub(crate) fn job_count(value: &Value, notes: &mut Notes<'_>) -> Option<u64> {
     u64::try_from(number(value, notes, 1, MAX_JOBS)?).ok()
 }
 
-/// A partition's priority.
+/// A priority, or the weight of one.
 pub(crate) fn priority(value: &Value, notes: &mut Notes<'_>) -> Option<i64> {
     number(value, notes, -MAX_PRIORITY, MAX_PRIORITY)
 }
@@ -285,13 +396,33 @@ fn word<T: Copy>(value: &Value, notes: &mut Notes<'_>, words: &[(T, &str)], also
     None
 }
 
-/// `easy`, `conservative` or a number of reservations.
+/// A word for how far ahead the plan promises, or a number of reservations.
 pub(crate) fn backfill(value: &Value, notes: &mut Notes<'_>) -> Option<Backfill> {
     if value.is_integer() {
-        return u32::try_from(number(value, notes, 1, 1_000_000)?).ok().map(Backfill::Depth);
+        return small(value, notes, 0, 1_000_000).map(Backfill::Depth);
     }
-    let words = [(Backfill::Easy, "easy"), (Backfill::Conservative, "conservative")];
+    let words = [
+        (Backfill::Fcfs, "fcfs"),
+        (Backfill::Depth(0), "greedy"),
+        (Backfill::Easy, "easy"),
+        (Backfill::Conservative, "conservative"),
+    ];
     word(value, notes, &words, " or a number of reservations")
+}
+
+/// As [`backfill`], for what may be absent.
+pub(crate) fn some_backfill(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Backfill>> {
+    backfill(value, notes).map(Some)
+}
+
+/// What happens to jobs that make room.
+pub(crate) fn preempt(value: &Value, notes: &mut Notes<'_>) -> Option<Preempt> {
+    word(value, notes, &Preempt::ALL, "")
+}
+
+/// As [`preempt`], for what may be absent.
+pub(crate) fn some_preempt(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Preempt>> {
+    preempt(value, notes).map(Some)
 }
 
 /// A partition's state.
@@ -350,7 +481,7 @@ pub(crate) fn model(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Strin
 fn slice(value: &Value, notes: &mut Notes<'_>) -> Option<Slice> {
     let profile = text(value, notes, "a slice's profile in quotes, such as \"3g.40gb\"")?;
     if let Some(memory) = profile_memory(profile) {
-        let profile = profile.to_string();
+        let profile = profile.to_ascii_lowercase();
         return Some(Slice {
             profile,
             uuid: None,
@@ -375,24 +506,4 @@ pub(crate) fn slices(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<Slice>>
     let hint = Some("leave `slices` out for a whole card".to_string());
     notes.add(&span_of(value), format!("expected 1 to {MAX_CARDS} profiles, found {count}"), hint);
     None
-}
-
-/// The memory that a profile's name tells: `[Nc.]Ng.Mgb`, with `+…` behind it at will.
-fn profile_memory(profile: &str) -> Option<MiB> {
-    let (plain, extra) = profile.split_once('+').map_or((profile, None), |(p, e)| (p, Some(e)));
-    if extra.is_some_and(|e| e.is_empty() || !e.bytes().all(|b| b.is_ascii_lowercase() || b == b'.')) {
-        return None;
-    }
-    let count = |text: &str, unit: &str| {
-        let digits = text.strip_suffix(unit)?;
-        let good = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-        digits.parse::<u64>().ok().filter(|n| good && *n > 0)
-    };
-    let mut parts = plain.rsplit('.');
-    let memory = count(parts.next()?, "gb")?;
-    count(parts.next()?, "g")?;
-    if let Some(compute) = parts.next() {
-        count(compute, "c")?;
-    }
-    if parts.next().is_some() { None } else { parse_size(&format!("{memory}G")).ok() }
 }
