@@ -141,8 +141,11 @@ keys! {
     }
 }
 
+/// Where the value of a bound goes.
+type Field = fn(&mut Limits) -> &mut Option<u32>;
+
 /// The bounds, which may stand in each of [`BOUNDED`]: name, words, where the value goes.
-pub(crate) const BOUNDS: &[(&str, &str, fn(&mut Limits) -> &mut Option<u32>)] = &[
+pub(crate) const BOUNDS: &[(&str, &str, Field)] = &[
     ("max_jobs_per_user", "Most running jobs of one user.", |l| &mut l.max_jobs_per_user),
     ("max_cards_per_user", "Most cards in use by one user.", |l| &mut l.max_cards_per_user),
     ("max_cpus_per_user", "Most cpus in use by one user.", |l| &mut l.max_cpus_per_user),

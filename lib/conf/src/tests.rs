@@ -383,16 +383,19 @@ fn entries_of(page: &str, section: &str) -> BTreeSet<String> {
 #[test]
 fn the_manual_tells_of_every_key_and_of_no_other() {
     let page = of_repository("man/gq.conf.5");
-    let (mut table, mut told, mut lines) = (String::new(), BTreeSet::new(), page.lines());
+    let (mut tables, mut told, mut lines) = (Vec::new(), BTreeSet::new(), page.lines());
     while let Some(line) = lines.next() {
         if let Some(heading) = line.strip_prefix(".SS ") {
-            table = heading.trim_matches(['"', '[', ']']).to_string();
-        } else if line == ".TP" && !table.is_empty() {
+            let heading = heading.trim_matches('"').split(", ");
+            tables = heading.map(|table| table.trim_matches(['[', ']']).to_string()).collect();
+        } else if line == ".TP" {
             let key = lines.next().unwrap_or_default();
             let key = key.split_whitespace().nth(1).unwrap_or_else(|| panic!("no key after .TP: {key}"));
-            assert!(told.insert((table.clone(), key.to_string())), "{table}.{key} is told twice");
+            for table in &tables {
+                assert!(told.insert((table.clone(), key.to_string())), "{table}.{key} is told twice");
+            }
         } else if line.starts_with(".SH ") {
-            table.clear();
+            tables.clear();
         }
     }
     let known: BTreeSet<_> = known_keys().map(|(t, k, _)| (t.to_string(), k.to_string())).collect();
