@@ -15,6 +15,7 @@ mod cards;
 mod directives;
 mod error;
 mod export;
+mod licences;
 mod line;
 mod resolve;
 mod said;

@@ -1,7 +1,7 @@
 //! What was said, option by option, with where it was said. Only the highest place that speaks of an option is kept.
 
 use crate::{Place, Problem, begin::Begin, cards::CardWord, export::Export};
-use gq_model::{MiB, NodeName, OpenMode, Seconds, TestRun};
+use gq_model::{LicenceAsk, MiB, NodeName, OpenMode, Seconds, TestRun};
 use std::ffi::{OsStr, OsString};
 
 /// One word of one option, as it comes from a place.
@@ -63,6 +63,7 @@ pub(crate) struct Wishes {
     pub gpus_per_node: Option<Said<CardWord>>,
     pub gpus_per_task: Option<Said<CardWord>>,
     pub gres: Option<Said<CardWord>>,
+    pub slice: Option<Said<CardWord>>,
     pub gpu_mem: Option<Said<MiB>>,
     pub output: Option<Said<String>>,
     pub error: Option<Said<String>>,
@@ -75,6 +76,9 @@ pub(crate) struct Wishes {
     pub nice: Option<Said<i32>>,
     pub comment: Option<Said<String>>,
     pub account: Option<Said<String>>,
+    pub qos: Option<Said<String>>,
+    pub reservation: Option<Said<String>>,
+    pub licences: Option<Said<Vec<LicenceAsk>>>,
     pub nodelist: Option<Said<Vec<NodeName>>>,
     pub exclude: Option<Said<Vec<NodeName>>>,
     pub constraint: Option<Said<Vec<String>>>,

@@ -35,7 +35,6 @@ const UNBUILT: &[(&str, Option<char>)] = &[
     ("hint", None),
     ("ignore-pbs", None),
     ("kill-on-invalid-dep", None),
-    ("licenses", Some('L')),
     ("mail-type", None),
     ("mail-user", None),
     ("max-wait", None),
@@ -57,16 +56,13 @@ const UNBUILT: &[(&str, Option<char>)] = &[
     ("priority", None),
     ("profile", None),
     ("propagate", None),
-    ("qos", Some('q')),
     ("reboot", None),
     ("requeue", None),
-    ("reservation", None),
     ("resv-ports", None),
     ("retry", None),
     ("segment", None),
     ("share", None),
     ("signal", None),
-    ("slice", None),
     ("sockets-per-node", None),
     ("spread-job", None),
     ("stepmgr", None),
@@ -149,7 +145,7 @@ mod tests {
             assert!(UNBUILT.iter().any(|(long, _)| long == name), "{name}");
         }
         assert_eq!(instead("a"), instead("array"));
-        assert!(instead("array").is_some() && instead("qos").is_none());
+        assert!(instead("array").is_some() && instead("wckey").is_none());
     }
 
     #[test]

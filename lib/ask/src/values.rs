@@ -39,7 +39,7 @@ pub(crate) fn name(text: &str) -> Result<String, Problem> {
     line(text, MAX_NAME)
 }
 
-/// A label, such as the account's.
+/// An account's name.
 pub(crate) fn label(text: &str) -> Result<String, Problem> {
     line(text, MAX_NAME)
 }
@@ -53,6 +53,22 @@ pub(crate) fn comment(text: &str) -> Result<String, Problem> {
 pub(crate) fn partition(text: &str) -> Result<String, Problem> {
     if text.contains(',') {
         return Err(Problem::NotBuilt("--partition with more than one name".into()));
+    }
+    line(text, MAX_NAME)
+}
+
+/// One QOS.
+pub(crate) fn qos(text: &str) -> Result<String, Problem> {
+    if text.contains(',') {
+        return Err(Problem::NotBuilt("--qos with more than one name".into()));
+    }
+    line(text, MAX_NAME)
+}
+
+/// One advance reservation.
+pub(crate) fn reservation(text: &str) -> Result<String, Problem> {
+    if text.contains(',') {
+        return Err(Problem::NotBuilt("--reservation with more than one name".into()));
     }
     line(text, MAX_NAME)
 }

@@ -1,11 +1,19 @@
 //! Forms that are taken, and what they mean.
 
 use crate::{Try, lines, words};
-use gq_model::{CardAsk, MemoryAsk, MiB, OpenMode, Seconds, TestRun};
+use gq_model::{CardAsk, LicenceAsk, MemoryAsk, MiB, OpenMode, Seconds, TestRun};
 use std::ffi::OsString;
+
+fn slices(count: u32, profile: &str) -> CardAsk {
+    CardAsk { count, profile: Some(profile.into()), ..CardAsk::default() }
+}
 
 fn cards(count: u32, model: Option<&str>, memory: Option<u64>) -> CardAsk {
     CardAsk { count, model: model.map(Into::into), memory: memory.map(MiB), profile: None }
+}
+
+fn licence(name: &str, count: u32) -> LicenceAsk {
+    LicenceAsk { name: name.into(), count }
 }
 
 #[test]
@@ -40,7 +48,7 @@ fn words_behind_the_script_are_its_own() {
 fn every_option_reaches_its_place_from_all_three_places() {
     let text = "-J job -p gpu -t 1-12:30 -N 1 -n 4 -c 2 --ntasks-per-node 4 --mem 32G --gpus=a100:2 --gpu-mem=40G \
          -o logs/%x-%j.out -e err -i in --open-mode=append -D sub --export=NONE -H --begin=now+1hour --nice=7 \
-         --comment=hello -A lab -w ws[1-2],m7 -x ws9 -C nvlink&gen4 --exclusive --parsable --json --wait -v -Q \
+         --comment=hello -A lab -q high --reservation=course -L b:2,a -w ws[1-2],m7 -x ws9 -C nvlink&gen4 --exclusive --parsable --json --wait -v -Q \
          --test-run=1500ms:3";
     let argv = text.split_whitespace().chain(["s.sh"]).map(OsString::from).collect();
     let typed = Try { argv, ..Try::default() }.submit().unwrap();
@@ -55,6 +63,8 @@ fn every_option_reaches_its_place_from_all_three_places() {
     assert_eq!((spec.open_mode, spec.work_dir.as_str()), (OpenMode::Append, "/home/ann/sub"));
     assert_eq!((spec.hold, spec.nice, spec.exclusive), (true, 7, true));
     assert_eq!((spec.comment.as_deref(), spec.account.as_deref()), (Some("hello"), Some("lab")));
+    assert_eq!((spec.qos.as_deref(), spec.reservation.as_deref()), (Some("high"), Some("course")));
+    assert_eq!(spec.licences, [licence("a", 1), licence("b", 2)]);
     let nodes: Vec<_> = spec.nodelist.iter().map(ToString::to_string).collect();
     assert_eq!((nodes.join(" "), spec.exclude.len()), ("ws1 ws2 m7".into(), 1));
     assert_eq!(spec.features, ["nvlink", "gen4"]);
@@ -89,6 +99,9 @@ fn every_option_reaches_its_place_from_all_three_places() {
         ("GQSUB_NICE", "7"),
         ("GQSUB_COMMENT", "hello"),
         ("GQSUB_ACCOUNT", "lab"),
+        ("GQSUB_QOS", "high"),
+        ("GQSUB_RESERVATION", "course"),
+        ("GQSUB_LICENSES", "a,b:2"),
         ("GQSUB_NODELIST", "ws[1-2],m7"),
         ("GQSUB_EXCLUDE", "ws9"),
         ("GQSUB_CONSTRAINT", "nvlink&gen4"),
@@ -200,6 +213,18 @@ fn cards_can_be_asked_for_in_many_ways() {
         ("--gpus=2 --gres=gpu:2", cards(2, None, None)),
         ("--gpus=2 --gres=gpu:a100:2 --gpus-per-node=2", cards(2, Some("a100"), None)),
         ("--gpus=a100:2 --gres=gpu:A100:2", cards(2, Some("a100"), None)),
+        ("--slice=1g.10gb", slices(1, "1g.10gb")),
+        ("--slice=1G.10GB:3", slices(3, "1g.10gb")),
+        ("--slice 1g.10gb+me", slices(1, "1g.10gb+me")),
+        ("--slice=1g.24gb-me:2", slices(2, "1g.24gb-me")),
+        ("--gres=gpu:1g.10gb", slices(1, "1g.10gb")),
+        ("--gres=gpu:1g.10gb:2", slices(2, "1g.10gb")),
+        ("--gres=gpu:1g.10gb:0", cards(0, None, None)),
+        ("--gpus=3g.40gb", slices(1, "3g.40gb")),
+        ("-G3g.40gb:2", slices(2, "3g.40gb")),
+        ("--gpus-per-node=1g.5gb:7", slices(7, "1g.5gb")),
+        ("--gpus-per-task=1g.10gb:1 -n 3", slices(3, "1g.10gb")),
+        ("--slice=1g.10gb:2 --gres=gpu:1G.10gb:2 --gpus=1g.10gb:2", slices(2, "1g.10gb")),
     ];
     for (text, want) in table {
         let got = words(&text.split(' ').collect::<Vec<_>>()).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -221,6 +246,41 @@ fn a_request_for_cards_on_the_command_line_replaces_that_of_the_script() {
     assert_eq!(over("--gpu-mem=8G", "--gpus=2"), cards(2, None, Some(8192)));
     assert_eq!(over("--gpu-mem=8G", "--gpus=0"), cards(1, None, Some(8192)));
     assert_eq!(over("--gpus=2", "--gpu-mem=8G"), cards(2, None, Some(8192)));
+    assert_eq!(over("--slice=1g.10gb", "--gpus=2"), slices(1, "1g.10gb"));
+    assert_eq!(over("--gpus=2", "--slice=1g.10gb"), cards(2, None, None));
+    assert_eq!(over("--slice=2g.20gb:2", "--gpu-mem=8G"), slices(2, "2g.20gb"));
+    assert_eq!(over("--gpu-mem=8G", "--slice=2g.20gb:2"), cards(2, None, Some(8192)));
+}
+
+#[test]
+fn slices_and_licences_can_be_said_in_all_three_places() {
+    let argv = || vec![OsString::from("s.sh")];
+    let script = b"#!/bin/sh\n#SBATCH --slice=1g.10gb:2 -L a\n".to_vec();
+    let written = Try { argv: argv(), script: script.clone(), ..Try::default() }.submit().unwrap().spec;
+    assert_eq!((&written.cards, &written.licences), (&slices(2, "1g.10gb"), &vec![licence("a", 1)]));
+    let variables = vec![("GQSUB_SLICE", "2g.20gb"), ("GQSUB_LICENCES", "b")];
+    let set = Try { argv: argv(), script: script.clone(), variables: variables.clone(), ..Try::default() };
+    let set = set.submit().unwrap().spec;
+    assert_eq!((&set.cards, &set.licences), (&slices(1, "2g.20gb"), &vec![licence("b", 1)]));
+    let argv = ["--slice=3g.40gb", "--licences=c", "s.sh"].map(OsString::from).to_vec();
+    let typed = Try { argv, script, variables, ..Try::default() }.submit().unwrap().spec;
+    assert_eq!((&typed.cards, &typed.licences), (&slices(1, "3g.40gb"), &vec![licence("c", 1)]));
+}
+
+#[test]
+fn licences_are_summed_and_sorted() {
+    for (text, want) in [
+        ("a", vec![licence("a", 1)]),
+        ("a:2,b", vec![licence("a", 2), licence("b", 1)]),
+        ("z,a:3,z:4", vec![licence("a", 3), licence("z", 5)]),
+        ("houdini-fx_20.5:1", vec![licence("houdini-fx_20.5", 1)]),
+        ("a:4294967295", vec![licence("a", u32::MAX)]),
+    ] {
+        assert_eq!(words(&["-L", text]).unwrap().spec.licences, want, "{text}");
+    }
+    let many = |count: u32| (0..count).map(|n| format!("l{n}")).collect::<Vec<_>>().join(",");
+    assert_eq!(words(&["-L", &many(64)]).unwrap().spec.licences.len(), 64);
+    assert!(words(&["-L", &many(65)]).unwrap_err().ends_with("a job may name 64 licences at most"));
 }
 
 #[test]
@@ -236,6 +296,10 @@ fn memory_and_times_come_in_every_form_that_scripts_use() {
         ("--mem-per-cpu=2000", MemoryAsk::PerCpu(MiB(2000))),
     ] {
         assert_eq!(words(&[text]).unwrap().spec.memory, want, "{text}");
+    }
+    for word in ["--gpus=2", "--slice=1g.10gb:2"] {
+        let spec = words(&["--mem-per-gpu=16G", word]).unwrap().spec;
+        assert_eq!((spec.memory, spec.cards.count), (MemoryAsk::PerCard(MiB(16_384)), 2));
     }
     let spec = words(&["--mem-per-gpu=16G", "--gpus=2"]).unwrap().spec;
     assert_eq!(spec.memory, MemoryAsk::PerCard(MiB(16_384)));

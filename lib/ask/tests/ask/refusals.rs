@@ -22,18 +22,19 @@ fn what_is_not_built_is_refused_by_name_everywhere() {
         ("--no-requeue", "--no-requeue"),
         ("--signal=B:USR1@60", "--signal"),
         ("--mail-type=ALL", "--mail-type"),
-        ("--qos=high", "--qos"),
-        ("-q high", "-q (--qos)"),
-        ("-Hq high", "-q (--qos)"),
-        ("--slice=1g.10gb", "--slice"),
         ("--wckey=submitit", "--wckey"),
         ("--nodes=2", "--nodes=2 (a job on more than one node)"),
         ("-N 2-4", "--nodes=2 (a job on more than one node)"),
         ("-n 4 --ntasks-per-node=2", "--ntasks=4 with --ntasks-per-node=2 (a job on more than one node)"),
         ("--constraint=a|b", "--constraint with anything but features joined by &"),
         ("-C [a*2]", "--constraint with anything but features joined by &"),
-        ("--gres=gpu:1g.10gb:1", "1g.10gb: asking for slices of cards"),
-        ("--gpus=1g.5gb", "1g.5gb: asking for slices of cards"),
+        ("--gres=gpu:1g.10gb:1,gpu:2g.20gb:1", "--gres with more than one resource"),
+        ("--slice=1g.10gb,2g.20gb", "--slice with more than one profile"),
+        ("--licenses=a|b", "--licenses with alternatives joined by |"),
+        ("-L a:2|b", "--licenses with alternatives joined by |"),
+        ("-q high,low", "--qos with more than one name"),
+        ("--reservation=a,b", "--reservation with more than one name"),
+        ("-Hd singleton", "-d (--dependency)"),
         ("--exclusive=user", "--exclusive=user"),
         ("-p a,b", "--partition with more than one name"),
         ("--gpus=a100:1,h100:1", "a request for cards of more than one model"),
@@ -146,12 +147,44 @@ fn a_bad_value_is_refused_with_its_place() {
         "--test-run=1s:256",
         "--test-run=-1s",
         "--gpus-per-task=4294967295 -n 2",
+        "--slice=9z.1gb",
+        "--slice=2",
+        "--slice=a100",
+        "--slice=1g.10gb:0",
+        "--slice=1g.10gb:-1",
+        "--slice=1g.10gb:",
+        "--slice=1g.10gb:1:1",
+        "--slice=1g",
+        "--slice=0g.10gb",
+        "--gpus=9z.1gb",
+        "--gpus=1g.10gb+:2",
+        "--gres=gpu:0g.10gb:1",
+        "--gpus-per-task=1g.10gb:4294967295 -n 2",
+        "-L a:0",
+        "-L a:",
+        "-L a:x",
+        "-L a:-1",
+        "-L a*2",
+        "-L a,,b",
+        "-L :2",
+        "-L a@db:2",
+        "-L a:1:2",
+        "-L a:4294967295,a:1",
     ] {
         refused(text);
     }
-    for (option, value) in
-        [("-J", ""), ("-o", ""), ("-D", ""), ("-p", ""), ("-A", ""), ("--export", "ALL, A=1")]
-    {
+    for (option, value) in [
+        ("-J", ""),
+        ("-o", ""),
+        ("-D", ""),
+        ("-p", ""),
+        ("-A", ""),
+        ("-L", ""),
+        ("-q", ""),
+        ("--slice", ""),
+        ("--reservation", ""),
+        ("--export", "ALL, A=1"),
+    ] {
         words(&[option, value]).unwrap_err();
     }
     let argv = vec!["--time".into()];
@@ -172,11 +205,34 @@ fn words_that_contradict_each_other_are_refused() {
         ("--gpus=0 --gpu-mem=4G", "--gpu-mem=4G: contradicts --gpus=0"),
         ("--mem=4G --mem-per-cpu=2G", "--mem-per-cpu=2G: contradicts --mem=4G"),
         ("--offline --wait", "--offline: contradicts --wait"),
+        (
+            "--slice=1g.10gb --gpus=1",
+            "--slice=1g.10gb: contradicts --gpus=1; try whole cards or slices: one of the two",
+        ),
+        (
+            "--slice=1g.10gb --gres=gpu:a100",
+            "--slice=1g.10gb: contradicts --gres=gpu:a100; try whole cards or slices: one of the two",
+        ),
+        (
+            "--gpus=0 --slice=1g.10gb",
+            "--slice=1g.10gb: contradicts --gpus=0; try whole cards or slices: one of the two",
+        ),
+        (
+            "--slice=1g.10gb:2 --gpus=2g.20gb:2",
+            "--slice=1g.10gb:2: contradicts --gpus=2g.20gb:2; try name one profile",
+        ),
+        (
+            "--slice=1g.10gb:2 --gres=gpu:1g.10gb:3",
+            "--slice=1g.10gb:2: contradicts --gres=gpu:1g.10gb:3; try say it once: --slice=1g.10gb:2 or --slice=1g.10gb:3",
+        ),
+        ("--slice=1g.10gb --gpu-mem=4G", "--gpu-mem=4G: contradicts --slice=1g.10gb; try one of the two"),
     ] {
         assert_eq!(refused(text), want);
     }
     let error = lines("#SBATCH --mem=4G\n#SBATCH --mem-per-gpu=2G --gpus=1").unwrap_err();
     assert_eq!(error, "train.sh:3: --mem-per-gpu=2G: contradicts --mem=4G in line 2");
+    let error = lines("#SBATCH --gpus=1\n#SBATCH --slice=1g.10gb").unwrap_err();
+    assert!(error.starts_with("train.sh:3: --slice=1g.10gb: contradicts --gpus=1 in line 2"), "{error}");
     // A bad directive rejects the script even where the command line says better.
     let script = b"#!/bin/sh\n#GQ --time=x\n".to_vec();
     let argv = ["--time=1", "s.sh"].map(OsString::from).to_vec();
