@@ -7,7 +7,8 @@ use gq_model::{Card, CardHealth, CardUse, Slice};
 /// - Nothing declared: the found cards.
 /// - Else exactly the declared cards, numbered from 0 in their order, with the model and memory declared. A declared card
 ///   whose model fits the found card of the same index *is* that card: it takes its UUID, minor number, health and the NVLink
-///   peers that are declared too, and each declared slice takes UUID and ids of the next found slice of its profile. A found
+///   peers that are declared too, and each declared slice takes UUID, ids and place of the next found slice of its profile. What the
+///   driver says it can be cut into wins, and if it is declared in MIG mode without slices, it has those that were found. A found
 ///   card that never told its model fits. Every other declared card stands for itself and has none of these.
 ///
 /// A declared card that is a found one but cut otherwise is failed, with the reason: handing it out would give the job a
@@ -39,7 +40,7 @@ fn stand_alone(card: &mut Card) {
     card.uuid = None;
     card.minor = None;
     card.nvlink.clear();
-    card.mig = !card.slices.is_empty();
+    card.mig |= !card.slices.is_empty();
     for slice in &mut card.slices {
         *slice = Slice { uuid: None, gpu_instance: None, compute_instance: None, ..slice.clone() };
     }
@@ -52,6 +53,12 @@ fn adopt(card: &mut Card, real: &Card) {
     card.minor = real.minor;
     card.nvlink.clone_from(&real.nvlink);
     card.health = real.health.clone();
+    if card.mig && real.grid.is_some() {
+        card.grid.clone_from(&real.grid);
+    }
+    if card.mig && card.slices.is_empty() {
+        card.slices.clone_from(&real.slices);
+    }
     let mut left: Vec<&Slice> = real.slices.iter().collect();
     let mut missing = None;
     for slice in &mut card.slices {
@@ -61,6 +68,7 @@ fn adopt(card: &mut Card, real: &Card) {
                 slice.uuid.clone_from(&found.uuid);
                 slice.gpu_instance = found.gpu_instance;
                 slice.compute_instance = found.compute_instance;
+                slice.placement = found.placement;
             }
             None => missing = Some(slice.profile.clone()),
         }
@@ -70,7 +78,7 @@ fn adopt(card: &mut Card, real: &Card) {
     }
     let wrong = match (card.mig, real.mig, missing) {
         (false, true, _) => "declared whole, but it is in MIG mode".to_string(),
-        (true, false, _) => "declared cut in slices, but it is not in MIG mode".to_string(),
+        (true, false, _) => "declared in MIG mode or cut in slices, but it is not in MIG mode".to_string(),
         (true, true, Some(profile)) => format!("declared with more slices {profile} than it has"),
         (false, false, _) | (true, true, None) => return,
     };

@@ -1,11 +1,15 @@
-//! Finds cards through NVML or as declared, and tells their health. Never decides who gets a card, and never changes one.
+//! Finds cards through NVML or as declared, tells their health, and cuts those in MIG mode. Never decides who gets a card, and never
+//! changes one but where it is told to cut.
 //!
 //! A call into the driver may block for seconds when a card is failing: ask from a thread that may wait.
 
+mod cut;
 mod declared;
+mod grid;
 mod links;
 mod nvml;
 mod slices;
 
+pub use cut::CutError;
 pub use declared::{merge, visible_devices};
 pub use nvml::{CardError, Found, Nvml, open};

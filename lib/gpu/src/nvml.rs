@@ -1,8 +1,8 @@
 //! The driver's library: opens it, lists the cards with their health, and lists the processes on one. What a node declares
 //! is in `declared`.
 
-use crate::{links, slices};
-use gq_model::{Card, CardHealth, MiB};
+use crate::{grid, links, slices};
+use gq_model::{Card, CardHealth, Grid, MiB, Placement, Slice};
 use log::warn;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml as Library};
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 const MAX_CARDS: u32 = 256;
 
 /// Bytes of a mebibyte.
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// What a machine has by way of NVML.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum Found {
 /// The driver's library, in use as long as this lives. It may be asked from several threads at once.
 #[derive(Debug)]
 pub struct Nvml {
-    library: Box<Library>,
+    pub(crate) library: Box<Library>,
     /// The version of the driver, such as `550.90.07`; empty if it would not tell.
     pub driver_version: String,
     /// The cards as they last answered, so that one that fails is still known by its name.
@@ -147,8 +147,12 @@ impl Nvml {
         let uuid = device.uuid().map_err(said("no UUID"))?;
         let memory = MiB(device.memory_info().map_err(said("no memory size"))?.total / MIB);
         let mig = slices::mig_mode(&device).map_err(said("no MIG mode"))?;
-        let slices =
-            if mig { slices::list(&device, memory).map_err(said("no list of slices"))? } else { Vec::new() };
+        let (mut slices, mut grid) = (Vec::new(), None);
+        if mig {
+            slices = slices::list(&device, memory).map_err(said("no list of slices"))?;
+            grid = grid::of(&device, &model, memory);
+            slices.iter_mut().for_each(|slice| place_by_grid(slice, grid.as_ref()));
+        }
         let minor = match device.minor_number() {
             Ok(minor) => Some(minor),
             Err(e) if is_grave(&e) => return Err(said("no minor number")(e)),
@@ -163,10 +167,20 @@ impl Nvml {
             nvlink: Vec::new(),
             mig,
             slices,
-            grid: None,
+            grid,
             health: CardHealth::Good,
         };
         Ok((device, card))
+    }
+}
+
+/// Where a slice lies of which the driver does not tell it, if its profile has one place only.
+fn place_by_grid(slice: &mut Slice, grid: Option<&Grid>) {
+    let profile = grid.and_then(|grid| grid.profile(&slice.profile));
+    if let (None, Some([start]), Some(profile)) =
+        (slice.placement, profile.map(|it| it.starts.as_slice()), profile)
+    {
+        slice.placement = Some(Placement { start: *start, size: profile.size });
     }
 }
 
@@ -205,7 +219,7 @@ fn is_grave(error: &NvmlError) -> bool {
 }
 
 /// What an NVML error means, and what to do where that is known.
-fn words(error: &NvmlError) -> String {
+pub(crate) fn words(error: &NvmlError) -> String {
     let advice = match error {
         NvmlError::GpuLost => " (XID 79; reboot, or reset the card)",
         NvmlError::ResetRequired => " (try: nvidia-smi --gpu-reset)",

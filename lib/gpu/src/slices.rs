@@ -1,8 +1,10 @@
-//! MIG instances of a card: lists them and names their profiles. Never makes or destroys one.
+//! MIG instances of a card: lists them, names their profiles and tells where they lie. Never makes or destroys one.
 
-use gq_model::{MiB, Slice};
+use crate::grid;
+use gq_model::{MiB, Placement, Slice};
 use nvml_wrapper::Device;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
+use nvml_wrapper_sys::bindings as sys;
 
 /// The most instances that are looked for on a card; today's have 7.
 const MAX_SLICES: u32 = 64;
@@ -44,7 +46,7 @@ pub(crate) fn devices<'a>(device: &Device<'a>) -> Result<Vec<Device<'a>>, NvmlEr
 pub(crate) fn list(device: &Device<'_>, total: MiB) -> Result<Vec<Slice>, NvmlError> {
     let mut slices = Vec::new();
     for instance in devices(device)? {
-        match describe(&instance, total) {
+        match describe(device, &instance, total) {
             Ok(slice) => slices.push(slice),
             // Destroyed between the two questions.
             Err(e) if vanished(&e) => {}
@@ -54,7 +56,7 @@ pub(crate) fn list(device: &Device<'_>, total: MiB) -> Result<Vec<Slice>, NvmlEr
     Ok(slices)
 }
 
-fn describe(instance: &Device<'_>, total: MiB) -> Result<Slice, NvmlError> {
+fn describe(card: &Device<'_>, instance: &Device<'_>, total: MiB) -> Result<Slice, NvmlError> {
     let attributes = instance.attributes()?;
     let memory = MiB(attributes.memory_size_mb);
     let name = instance.name()?;
@@ -79,23 +81,58 @@ fn describe(instance: &Device<'_>, total: MiB) -> Result<Slice, NvmlError> {
         memory,
         gpu_instance: Some(gpu_instance),
         compute_instance: Some(compute_instance),
-        placement: None,
+        placement: placement(card, gpu_instance),
     })
+}
+
+/// Where a GPU instance lies; none if the driver does not tell, as to a plain user.
+fn placement(card: &Device<'_>, id: u32) -> Option<Placement> {
+    let find = nvml_sym(card.nvml().lib().nvmlDeviceGetGpuInstanceById.as_ref()).ok()?;
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: the card's handle came from this very library, which `card` keeps loaded, and the call writes one handle.
+    nvml_try(unsafe { find(card.handle(), id, &mut handle) }).ok()?;
+    // SAFETY: the driver has just given it out.
+    let info = unsafe { instance_info(card, handle) }.ok()?;
+    grid::place(&info.placement)
+}
+
+/// What the driver tells of a GPU instance of `card`.
+///
+/// # Safety
+/// `instance` came from the library that `card` came from.
+pub(crate) unsafe fn instance_info(
+    card: &Device<'_>,
+    instance: sys::nvmlGpuInstance_t,
+) -> Result<sys::nvmlGpuInstanceInfo_t, NvmlError> {
+    let ask = nvml_sym(card.nvml().lib().nvmlGpuInstanceGetInfo.as_ref())?;
+    let mut info = sys::nvmlGpuInstanceInfo_t {
+        device: std::ptr::null_mut(),
+        id: 0,
+        profileId: 0,
+        placement: sys::nvmlGpuInstancePlacement_t { start: 0, size: 0 },
+    };
+    // SAFETY: the instance came from this very library, as the caller promises, and the call fills one struct.
+    nvml_try(unsafe { ask(instance, &mut info) })?;
+    Ok(info)
 }
 
 /// The profile at the end of an instance's name, as in `NVIDIA A100-SXM4-80GB MIG 1g.10gb`.
 fn profile_in(name: &str) -> Option<String> {
     let (_, profile) = name.rsplit_once(" MIG ")?;
     let profile = profile.trim();
-    let plain = profile.starts_with(|c: char| c.is_ascii_digit()) && !profile.contains(char::is_whitespace);
-    plain.then(|| profile.to_string())
+    reads_as_profile(profile).then(|| profile.to_string())
+}
+
+/// Whether a text looks like the name of a profile.
+pub(crate) fn reads_as_profile(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(char::is_whitespace)
 }
 
 /// The profile's name by its figures: compute slices where they are fewer than the GPU instance's, slices, memory.
 ///
 /// The memory in a profile's name is the nominal share of the card: eighths of the card's gibibytes, rounded (9,728 MiB of an
 /// 80 GiB card are an eighth, so `10gb`).
-fn profile_of(gpu: u32, compute: u32, memory: MiB, total: MiB) -> String {
+pub(crate) fn profile_of(gpu: u32, compute: u32, memory: MiB, total: MiB) -> String {
     let eighths = memory.0.saturating_mul(8).div_ceil(total.0.max(1));
     let gb = eighths.saturating_mul(total.0.div_ceil(1024)).saturating_add(4) / 8;
     if compute == gpu || compute == 0 {

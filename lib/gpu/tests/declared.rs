@@ -1,7 +1,7 @@
 //! Declared cards beside found ones, and the names a job gets for what it holds.
 
 use gq_gpu::{merge, visible_devices};
-use gq_model::{Card, CardHealth, CardUse, MiB, Slice};
+use gq_model::{Card, CardHealth, CardUse, MiB, Placement, Slice, known_grid};
 
 fn slice(profile: &str, real: Option<u32>) -> Slice {
     Slice {
@@ -133,6 +133,28 @@ fn declared_slices_are_the_found_ones_of_their_profile_each_once() {
     }
     let bad = merge(four(), &[declared("A100", &["1g.10gb"])]).remove(0);
     assert!(matches!(&bad.health, CardHealth::Failed(words) if words.contains("not in MIG mode")), "{bad:?}");
+}
+
+#[test]
+fn a_card_declared_in_mig_mode_is_cut_as_it_was_found() {
+    let placed = |slice: Slice, start| Slice { placement: Some(Placement { start, size: 1 }), ..slice };
+    let mut real = found(0, A100);
+    (real.mig, real.grid) = (true, known_grid(A100, MiB(81_920)));
+    real.slices = vec![placed(slice("1g.10gb", Some(9)), 5)];
+    // Without slices: those that are there now, whatever they are; the driver's grid.
+    let open = Card { mig: true, grid: known_grid("A30", MiB(24_576)), ..declared("A100", &[]) };
+    let merged = merge(vec![real.clone()], std::slice::from_ref(&open)).remove(0);
+    assert_eq!((&merged.slices, &merged.grid, merged.mig), (&real.slices, &real.grid, true));
+    assert_eq!(merged.health, CardHealth::Good);
+    // With slices: each lies where the found one does, not where the conf guessed.
+    let mut guessed = declared("A100", &["1g.10gb"]);
+    guessed.slices[0].placement = Some(Placement { start: 6, size: 1 });
+    let merged = merge(vec![real.clone()], &[guessed.clone()]).remove(0);
+    assert_eq!(merged.slices[0].placement, Some(Placement { start: 5, size: 1 }));
+    // One that stands for itself keeps what was declared.
+    let alone = merge(Vec::new(), &[open.clone(), guessed.clone()]);
+    assert_eq!((alone[0].mig, &alone[0].grid), (true, &open.grid));
+    assert_eq!(alone[1].slices, guessed.slices);
 }
 
 #[test]

@@ -21,7 +21,7 @@ static INITS: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// `to` is null or writable.
-unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
+pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
     if to.is_null() {
         return Err(Code::InvalidArgument);
     }
@@ -50,12 +50,12 @@ unsafe fn put_text(to: *mut c_char, length: c_uint, text: &str) -> Result<(), Co
 }
 
 /// The machine, for a call that wants init first.
-fn machine() -> Result<Machine, Code> {
+pub(crate) fn machine() -> Result<Machine, Code> {
     if INITS.load(SeqCst) == 0 { Err(Code::Uninitialized) } else { Machine::now() }
 }
 
 /// Answers a call about a device.
-fn about(
+pub(crate) fn about(
     call: &str,
     device: nvmlDevice_t,
     answer: impl FnOnce(&Machine, Subject<'_>) -> Result<(), Code>,
@@ -148,7 +148,7 @@ fn pci(bus: u32) -> sys::nvmlPciInfo_t {
 }
 
 /// A text in a C array, cut so that its closing zero fits.
-fn chars<const N: usize>(text: &str) -> [c_char; N] {
+pub(crate) fn chars<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     for (to, from) in array.iter_mut().take(N.saturating_sub(1)).zip(text.bytes()) {
         *to = c_char::from_ne_bytes([from]);

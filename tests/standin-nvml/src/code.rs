@@ -30,6 +30,10 @@ pub enum Code {
     LibRmVersionMismatch,
     /// The struct is of a version that the library does not know.
     ArgumentVersionMismatch,
+    /// Somebody holds it open.
+    InUse,
+    /// There is no room for it on the card.
+    InsufficientResources,
     /// Anything else.
     Unknown,
 }
@@ -59,11 +63,15 @@ impl Code {
             Self::ArgumentVersionMismatch => {
                 (sys::nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH, c"Argument version mismatch")
             }
+            Self::InUse => (sys::nvmlReturn_enum_NVML_ERROR_IN_USE, c"In use by another client"),
+            Self::InsufficientResources => {
+                (sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_RESOURCES, c"Insufficient Resources")
+            }
             Self::Unknown => (sys::nvmlReturn_enum_NVML_ERROR_UNKNOWN, c"Unknown Error"),
         }
     }
 
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Uninitialized,
         Self::InvalidArgument,
         Self::NotSupported,
@@ -75,6 +83,8 @@ impl Code {
         Self::ResetRequired,
         Self::LibRmVersionMismatch,
         Self::ArgumentVersionMismatch,
+        Self::InUse,
+        Self::InsufficientResources,
         Self::Unknown,
     ];
 }

@@ -45,6 +45,12 @@ pub struct Card {
     /// Its slices by index; null is a hole, as after an instance was destroyed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Option<Slice>>,
+    /// The GPU instances it can be cut into; none at all: the driver does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
+    /// GPU instances that have no compute instance (yet).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bare: Vec<Bare>,
     /// What each of its NVLink links leads to; null is an inactive link. None at all: a card without NVLink.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Option<Link>>,
@@ -86,9 +92,68 @@ pub struct Slice {
     /// Id of the compute instance in its GPU instance.
     #[serde(default)]
     pub compute_instance: u32,
+    /// Where its GPU instance lies; none for an instance that the driver tells nothing more of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Place>,
     /// Processes with a compute context on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+    /// Somebody else, such as a monitor, holds it open: it cannot be destroyed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_use: bool,
+}
+
+/// Where a GPU instance lies on its card's memory axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The first unit.
+    pub start: u32,
+    /// How many.
+    pub size: u32,
+}
+
+impl Place {
+    /// Whether two share a unit.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.start < other.start.saturating_add(other.size)
+            && other.start < self.start.saturating_add(self.size)
+    }
+}
+
+/// A profile of GPU instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// NVML's number of the kind: `NVML_GPU_INSTANCE_PROFILE_…`.
+    pub kind: u32,
+    /// The id on this product.
+    pub id: u32,
+    /// Its name, such as `1g.10gb`; none for a driver that tells only figures (the plain call).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Compute slices.
+    pub slices: u32,
+    /// Most instances of it.
+    pub most: u32,
+    /// Memory of an instance in mebibytes.
+    pub memory_mib: u64,
+    /// Units of an instance.
+    pub size: u32,
+    /// Where it may begin.
+    pub starts: Vec<u32>,
+}
+
+/// A GPU instance without compute instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bare {
+    /// Its id on the card.
+    pub id: u32,
+    /// The id of its profile.
+    pub profile: u32,
+    /// Where it lies.
+    pub placement: Place,
 }
 
 impl Machine {
@@ -121,7 +186,25 @@ impl Machine {
         }
     }
 
-    fn path() -> PathBuf {
+    /// Changes the machine, for all processes that look at it. A lock beside the description keeps other writers out; readers see
+    /// the old machine or the new one, whole.
+    pub(crate) fn change<T>(file: &Path, how: impl FnOnce(&mut Self) -> T) -> std::io::Result<T> {
+        let lock = std::fs::OpenOptions::new().create(true).append(true).open(file.with_extension("lock"))?;
+        lock.lock()?;
+        let mut machine = Self::read(file)?;
+        let told = how(&mut machine);
+        machine.write(file)?;
+        Ok(told)
+    }
+
+    /// Puts the description in the place of an older one, whole.
+    pub(crate) fn write(&self, file: &Path) -> std::io::Result<()> {
+        let new = file.with_extension(format!("{}.new", std::process::id()));
+        std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
+        std::fs::rename(new, file)
+    }
+
+    pub(crate) fn path() -> PathBuf {
         match std::env::var_os("GQ_STANDIN_NVML") {
             Some(path) => PathBuf::from(path),
             None => loaded_from().with_file_name(Self::FILE),

@@ -42,12 +42,18 @@ pub fn place(folder: &Path, machine: &Machine) -> Result<PathBuf> {
 /// # Errors
 /// The file cannot be written.
 pub fn rewrite(folder: &Path, machine: &Machine) -> Result<()> {
-    let (new, file) = (folder.join(".machine.json.new"), folder.join(Machine::FILE));
-    std::fs::write(&new, serde_json::to_vec_pretty(machine)?)?;
-    std::fs::rename(new, file)
+    machine.write(&folder.join(Machine::FILE))
 }
 
-/// A machine described in `machines/`: `eight-whole`, `two-one-cut` or `one-fails`.
+/// Changes the machine in `folder` as it is now, with what was cut and destroyed since it was placed there.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn edit<T>(folder: &Path, how: impl FnOnce(&mut Machine) -> T) -> Result<T> {
+    Machine::change(&folder.join(Machine::FILE), how)
+}
+
+/// A machine described in `machines/`, by the name of its file.
 ///
 /// # Errors
 /// There is none of that name, or it is malformed.
