@@ -60,3 +60,80 @@ fn place(
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gq_model::{MiB, known_grids};
+    use std::collections::BTreeSet;
+
+    /// Every multiset of profiles (as their sorted positions in the grid) that some placed set of instances has.
+    fn possible(grid: &Grid) -> BTreeSet<Vec<usize>> {
+        let mut all = BTreeSet::new();
+        let mut open = BTreeSet::from([Vec::<(u8, usize)>::new()]);
+        while let Some(placed) = open.pop_first() {
+            let mut kinds: Vec<usize> = placed.iter().map(|(_, kind)| *kind).collect();
+            kinds.sort_unstable();
+            all.insert(kinds.clone());
+            // Instances are added from the front to the back, so that no set comes twice.
+            let end = placed.last().map_or(0, |(start, kind)| start + grid.profiles[*kind].size);
+            for (kind, profile) in grid.profiles.iter().enumerate() {
+                let count = kinds.iter().filter(|other| **other == kind).count();
+                for start in profile.starts.iter().filter(|start| **start >= end) {
+                    if count < usize::from(profile.most) {
+                        open.insert(placed.iter().copied().chain([(*start, kind)]).collect());
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// All sorted lists of up to `most` of the numbers below `kinds`.
+    fn lists(kinds: usize, most: usize) -> Vec<Vec<usize>> {
+        let mut all = vec![Vec::new()];
+        let mut from = 0;
+        for _ in 0..most {
+            let until = all.len();
+            for at in from..until {
+                let least = all[at].last().copied().unwrap_or(0);
+                let longer: Vec<Vec<usize>> =
+                    (least..kinds).map(|kind| all[at].iter().copied().chain([kind]).collect()).collect();
+                all.extend(longer);
+            }
+            from = until;
+        }
+        all
+    }
+
+    #[test]
+    fn slices_find_places_exactly_when_there_are_some() {
+        for (models, _, _, grid) in known_grids() {
+            let possible = possible(&grid);
+            for kinds in lists(grid.profiles.len(), 5) {
+                let slice = |kind: &usize| Slice {
+                    profile: grid.profiles[*kind].name.clone(),
+                    uuid: None,
+                    memory: MiB(1),
+                    gpu_instance: None,
+                    compute_instance: None,
+                    placement: None,
+                };
+                let mut slices: Vec<Slice> = kinds.iter().map(slice).collect();
+                let names: Vec<_> = slices.iter().map(|slice| slice.profile.clone()).collect();
+                assert_eq!(
+                    lay(&mut slices, &grid).is_ok(),
+                    possible.contains(&kinds),
+                    "{models:?}: {names:?}"
+                );
+                let mut taken = 0;
+                for (slice, kind) in slices.iter().zip(&kinds).filter(|_| possible.contains(&kinds)) {
+                    let place = slice.placement.unwrap();
+                    assert!(grid.profiles[*kind].placements().any(|known| known == place));
+                    assert_eq!(place.mask() & taken, 0, "{models:?}: {names:?}");
+                    taken |= place.mask();
+                }
+            }
+        }
+    }
+}

@@ -293,3 +293,32 @@ fn bounds_may_stand_in_partitions_qos_and_accounts_alike() {
     let page = of_repository("man/gq.conf.5");
     assert!(page.contains("thousandths"), "how slices count is told");
 }
+
+#[test]
+fn no_part_of_it_makes_it_panic() {
+    for end in 0..ALL.len() {
+        let _ = crate::parse(&ALL[..end], std::path::Path::new("x"));
+        let _ = crate::parse(&ALL[end..], std::path::Path::new("x"));
+    }
+}
+
+#[test]
+fn the_examples_show_all_of_it_in_their_optional_lines() {
+    let all = |name: &str| {
+        let text = of_repository(&format!("conf/{name}.conf"));
+        let bare = |line: &str| {
+            line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line).to_string()
+        };
+        good(&text.lines().map(|line| bare(line) + "\n").collect::<String>())
+    };
+    let lab = all("lab-mig");
+    assert_eq!((lab.qos.len(), lab.accounts.len()), (2, 3));
+    assert!(lab.partition("slices").unwrap().recut);
+    assert!(lab.qos("urgent").unwrap().tier > lab.qos("spare").unwrap().tier);
+    for slice in lab.nodes.iter().flat_map(|node| &node.cards).flat_map(|card| &card.slices) {
+        assert!(slice.placement.is_some(), "{}", slice.profile);
+    }
+    let farm = all("render-farm");
+    assert_eq!(farm.licences.len(), 2);
+    assert!(farm.partition("desk").unwrap().tier > farm.partition("night").unwrap().tier);
+}
