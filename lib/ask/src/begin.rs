@@ -15,6 +15,14 @@ const WHAT: &str =
     "a point in time such as 16:00, noon, tomorrow, now+2hours, 2027-01-31 or 2027-01-31T16:00";
 const FAR: Problem = Problem::Other("more than a hundred years ahead");
 
+/// Reads a point in time as `--begin` takes it, said at `now` in `zone`.
+///
+/// # Errors
+/// What is none, or more than a hundred years ahead.
+pub fn read_instant(text: &str, now: Timestamp, zone: TimeZone) -> Result<Timestamp, Problem> {
+    Begin::read(text)?.instant(now, zone)
+}
+
 /// A point in time as it was written: what it means depends on the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {

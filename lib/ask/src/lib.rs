@@ -24,6 +24,7 @@ mod table;
 mod unbuilt;
 mod values;
 
+pub use begin::read_instant;
 pub use error::{AskError, Place, Problem};
 pub use export::Export;
 pub use line::{CommandLine, Early, read_command_line};
