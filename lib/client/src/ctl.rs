@@ -2,6 +2,8 @@
 
 mod check;
 mod papers;
+mod reserve;
+mod standing;
 
 use crate::{
     cancel::{done, loudness},
@@ -73,6 +75,11 @@ pub fn command() -> Command {
         .subcommand(jobs("hold", "Keep jobs that wait from starting"))
         .subcommand(jobs("release", "Let held jobs start"))
         .subcommand(jobs("requeue", "End jobs that run and put them back into the queue"))
+        .subcommand(reserve::reserve_command())
+        .subcommand(reserve::unreserve_command())
+        .subcommand(reserve::reservations_command())
+        .subcommand(standing::priority_command())
+        .subcommand(standing::shares_command())
         .subcommand(papers::completions_command())
         .subcommand(papers::man_command())
 }
@@ -95,9 +102,19 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             "hold" => tell_loudly(words, Ask::Hold { select: picked(words)? }, "held"),
             "release" => tell_loudly(words, Ask::Release { select: picked(words)? }, "released"),
             "requeue" => tell_loudly(words, Ask::Requeue { select: picked(words)? }, "requeued"),
+            "reserve" => tell(words, reserve::reserve(words)?),
+            "unreserve" => tell(words, reserve::unreserve(words)?),
+            "reservations" => reserve::reservations(words),
+            "priority" => standing::priority(words),
+            "shares" => standing::shares(words),
             other => Err(Trouble::usage(format!("`{other}` is no command"))),
         }
     })
+}
+
+/// The option `--json` of commands that show something.
+fn json_flag() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answer in JSON")
 }
 
 /// Asks for something that is done as a whole or not at all.
@@ -176,6 +193,11 @@ mod tests {
             "gqctl|hold",
             "gqctl|requeue|x",
             "gqctl|check-conf|/no/such/file",
+            "gqctl|reserve",
+            "gqctl|reserve|a|--start=now|--nodes=ws1|--maintenance",
+            "gqctl|reserve|a|--start=now|--duration=1h|--nodes=ws1|--maintenance|--users=root",
+            "gqctl|unreserve|a b",
+            "gqctl|priority|x",
         ] {
             assert_eq!(code(line), 2, "{line}");
         }
@@ -200,6 +222,7 @@ mod tests {
             ("shutdown", Ask::Shutdown),
             ("drain|ws1|--reason|fan", Ask::Drain { nodes: vec![ws1.clone()], reason: "fan".into() }),
             ("resume|ws1|-v", Ask::Resume { nodes: vec![ws1] }),
+            ("unreserve|class", Ask::Unreserve { name: "class".into() }),
         ] {
             assert_eq!(asked(ask_name(&ask), line, done(1)), (0, ask.clone()));
         }
@@ -211,6 +234,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_shown_is_asked_for_and_may_come_in_parts() {
+        let (given, ask) =
+            asked("reserve", "reserve|class|--start=now|--duration=1h|--nodes=ws1|--users=root", done(1));
+        assert_eq!((given, ask_name(&ask)), (0, "reserve"));
+        assert_eq!(
+            asked("reservations", "reservations", Reply::Reservations(vec![])),
+            (0, Ask::Reservations)
+        );
+        let parts =
+            [Reply::Shares { shares: vec![], more: true }, Reply::Shares { shares: vec![], more: false }];
+        let answer = crate::tests::answered("ctl-shares", &parts, |place| {
+            code(&format!("gqctl|shares|--json|--conf|{}", place.conf()))
+        });
+        assert_eq!(answer, (0, Ask::Shares));
+        let none = Reply::Priorities { jobs: vec![], unknown: vec!["17".parse().unwrap()], more: false };
+        let (given, ask) = asked("priority", "priority|17", none);
+        assert_eq!((given, ask_name(&ask)), (4, "priority"));
+    }
+
     fn ask_name(ask: &Ask) -> &'static str {
         match ask {
             Ask::Reload => "reload",
@@ -220,6 +263,11 @@ mod tests {
             Ask::Hold { .. } => "hold",
             Ask::Release { .. } => "release",
             Ask::Requeue { .. } => "requeue",
+            Ask::Reserve(_) => "reserve",
+            Ask::Unreserve { .. } => "unreserve",
+            Ask::Reservations => "reservations",
+            Ask::Priorities { .. } => "priority",
+            Ask::Shares => "shares",
             _ => "another",
         }
     }

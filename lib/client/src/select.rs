@@ -123,7 +123,8 @@ pub fn picking() -> Vec<Arg> {
 }
 
 fn lists_of<'a>(words: &'a ArgMatches, id: &str) -> Vec<&'a str> {
-    words.get_many::<String>(id).into_iter().flatten().map(String::as_str).collect()
+    // Not every command takes every filter.
+    words.try_get_many::<String>(id).ok().flatten().into_iter().flatten().map(String::as_str).collect()
 }
 
 /// Reads the filters of a command. Names are taken whole, with their commas.

@@ -1,12 +1,12 @@
 //! `gqstat`: shows jobs, nodes and partitions. Listings are printed as they arrive, and never sorted here: the order is
-//! the queue's.
+//! the queue's, or that of expected starts, and `gqd`'s to make.
 
-mod clock;
+pub(crate) mod clock;
 mod field;
 mod format;
 mod house;
-mod json;
-mod table;
+pub(crate) mod json;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod why;
@@ -23,7 +23,7 @@ use clock::Clock;
 use field::Field;
 use format::{Format, Piece};
 use gq_model::{JobRef, JobState};
-use gq_proto::{Ask, JobView, ListAsk, Reply, Selection};
+use gq_proto::{Ask, ExplanationView, JobView, ListAsk, Reply, Selection};
 use std::{ffi::OsString, io::Write};
 use table::Table;
 
@@ -68,10 +68,10 @@ pub fn command() -> Command {
         )
         .arg(flag("noheader", "Show no headings").short('h'))
         .arg(flag("json", "Answer in JSON"))
-        .arg(flag("start", "Show when jobs that wait are expected to start"))
+        .arg(flag("start", "Show when and where jobs that wait are expected to start, in that order"))
         .arg(flag("nodes", "Show nodes, with every card and slice and who holds it"))
         .arg(flag("partitions", "Show partitions"))
-        .arg(Arg::new("why").long("why").value_name("JOB").help("Say in words why this job waits, or ended so"))
+        .arg(Arg::new("why").long("why").value_name("JOB").help("Say in words why this job waits, what for, who has it, and what would start at once instead; or why it ended so"))
         .group(ArgGroup::new("what").args(["start", "nodes", "partitions", "why"]))
         .arg(conf_option())
 }
@@ -123,15 +123,18 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
         return partitions(&link, &select, json, header, out);
     }
     let clock = Clock::system();
+    let why = words.contains_id("why");
+    let starts = start || why || json || !select.jobs.is_empty() || format.foretells();
+    let ask = ListAsk { select, starts, by_start: start, explain: why };
     let unknown = if json {
-        listing(&link, select, &mut Json { out, first: true })
-    } else if words.contains_id("why") {
-        listing(&link, select, &mut Why { out, clock })
+        listing(&link, ask, &mut Json { out, first: true, why })
+    } else if why {
+        listing(&link, ask, &mut Why { out, clock })
     } else {
         match format {
-            Format::Letters(pieces) => listing(&link, select, &mut Lines { pieces, clock, header, out }),
+            Format::Letters(pieces) => listing(&link, ask, &mut Lines { pieces, clock, header, out }),
             Format::Columns(columns) => {
-                listing(&link, select, &mut Columns { table: Table::new(columns, header), clock, out })
+                listing(&link, ask, &mut Columns { table: Table::new(columns, header), clock, out })
             }
         }
     }?;
@@ -146,8 +149,8 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
 
 /// What jobs are shown as.
 trait Show {
-    /// Shows some jobs; called at least once, and with none at the end.
-    fn jobs(&mut self, jobs: &[JobView]) -> Result<(), Trouble>;
+    /// Shows some jobs, of which some may be explained; called at least once, and with none at the end.
+    fn jobs(&mut self, jobs: &[JobView], explained: &[ExplanationView]) -> Result<(), Trouble>;
     /// Everything has been shown.
     fn end(&mut self) -> Result<(), Trouble> {
         Ok(())
@@ -155,25 +158,25 @@ trait Show {
 }
 
 /// Asks for jobs and shows them as they arrive; returns the ids that no job ever had.
-fn listing(link: &Link, select: Selection, show: &mut dyn Show) -> Result<Vec<JobRef>, Trouble> {
-    let words = Selection { jobs: Vec::new(), ..select.clone() };
+fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>, Trouble> {
+    let words = Selection { jobs: Vec::new(), ..ask.select.clone() };
     let mut unknown = Vec::new();
-    let mut reply = link.ask(Ask::List(ListAsk { select }))?;
+    let mut reply = link.ask(Ask::List(ask))?;
     loop {
-        let (mut jobs, more) = match reply {
-            Reply::Jobs { jobs, unknown: some, degraded, more } => {
+        let (mut jobs, explained, more) = match reply {
+            Reply::Jobs { jobs, unknown: some, degraded, explained, more } => {
                 unknown.extend(some);
                 if let Some(why) = degraded {
                     say("gqstat", &format!("DEGRADED: no new jobs are taken: {why}"));
                 }
-                (jobs, more)
+                (jobs, explained, more)
             }
             Reply::Refused(refusal) => return Err(refusal.into()),
             _ => return Err(link.astray()),
         };
         // Jobs named by id are given as they are; the other words still count.
         jobs.retain(|job| fits(job, &words));
-        show.jobs(&jobs)?;
+        show.jobs(&jobs, &explained)?;
         if !more {
             show.end()?;
             return Ok(unknown);
@@ -189,7 +192,7 @@ struct Columns<'a> {
 }
 
 impl Show for Columns<'_> {
-    fn jobs(&mut self, jobs: &[JobView]) -> Result<(), Trouble> {
+    fn jobs(&mut self, jobs: &[JobView], _: &[ExplanationView]) -> Result<(), Trouble> {
         let clock = &self.clock;
         self.table.print(jobs, self.out, |field, job, cell| field.write(job, clock, cell), job_style)
     }
@@ -219,7 +222,7 @@ struct Lines<'a> {
 }
 
 impl Show for Lines<'_> {
-    fn jobs(&mut self, jobs: &[JobView]) -> Result<(), Trouble> {
+    fn jobs(&mut self, jobs: &[JobView], _: &[ExplanationView]) -> Result<(), Trouble> {
         let Self { pieces, clock, header, out } = self;
         let mut text = String::new();
         if std::mem::take(header) {
@@ -235,14 +238,19 @@ impl Show for Lines<'_> {
 struct Json<'a> {
     out: &'a mut Out,
     first: bool,
+    why: bool,
 }
 
 impl Show for Json<'_> {
-    fn jobs(&mut self, jobs: &[JobView]) -> Result<(), Trouble> {
+    fn jobs(&mut self, jobs: &[JobView], explained: &[ExplanationView]) -> Result<(), Trouble> {
         for job in jobs {
             self.out.put(if self.first { "{\"jobs\":[" } else { ",\n" })?;
             self.first = false;
-            json::write(self.out, &json::job(job)).map_err(|e| Trouble::of_output(&e))?;
+            let written = match self.why {
+                true => json::write(self.out, &json::explained(job, explanation(job, explained))),
+                false => json::write(self.out, &json::job(job)),
+            };
+            written.map_err(|e| Trouble::of_output(&e))?;
         }
         Ok(())
     }
@@ -257,11 +265,19 @@ struct Why<'a> {
 }
 
 impl Show for Why<'_> {
-    fn jobs(&mut self, jobs: &[JobView]) -> Result<(), Trouble> {
+    fn jobs(&mut self, jobs: &[JobView], explained: &[ExplanationView]) -> Result<(), Trouble> {
         let mut text = String::new();
-        jobs.iter().for_each(|job| why::tell(job, &self.clock, &mut text));
+        for job in jobs {
+            why::tell(job, explanation(job, explained), &self.clock, &mut text);
+        }
         self.out.put(&text)
     }
+}
+
+/// The explanation of a job that waits.
+fn explanation<'a>(job: &JobView, explained: &'a [ExplanationView]) -> Option<&'a ExplanationView> {
+    let waits = job.state == JobState::Pending.name();
+    explained.iter().find(|explained| waits && explained.id == job.id)
 }
 
 fn nodes(link: &Link, select: &Selection, json: bool, header: bool, out: &mut Out) -> Result<u8, Trouble> {

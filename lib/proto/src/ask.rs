@@ -1,6 +1,8 @@
 //! What clients ask over the socket, and what they are answered. One frame each; listings come in several.
 
-use crate::{Head, JobView, NodeView, PartitionView};
+use crate::{
+    ExplanationView, Head, JobView, NodeView, PartitionView, PriorityView, ReservationView, ShareView,
+};
 use gq_model::{ClusterId, End, JobId, JobRef, JobSpec, JobState, NodeName, Outcome, Timestamp, Token, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,12 @@ pub const ASK_VERSION: u32 = 1;
 pub const MAX_FRAME: usize = 1 << 20;
 /// Largest frame that a client takes from `gqd`, in bytes.
 pub const MAX_LIST_FRAME: usize = 8 << 20;
+/// Most jobs of one listing that are explained.
+pub const MAX_EXPLAINED: usize = 16;
+/// Longest name of an advance reservation, in bytes.
+pub const MAX_RESERVATION_NAME: usize = 64;
+/// Most nodes, users, accounts, or cards of a node, that an advance reservation may name.
+pub const MAX_RESERVED: usize = 16_384;
 
 /// A client's frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +53,46 @@ pub struct Selection {
 pub struct ListAsk {
     /// Which jobs. Jobs that have ended are listed only when `jobs` or `states` name them.
     pub select: Selection,
+    /// Tell of every job that waits when it is expected to start, which may take a moment; else only where that is known already.
+    #[serde(default)]
+    pub starts: bool,
+    /// In the order of expected starts (jobs without one last) instead of the queue's.
+    #[serde(default)]
+    pub by_start: bool,
+    /// Explain why the jobs wait; the first [`MAX_EXPLAINED`] that do.
+    #[serde(default)]
+    pub explain: bool,
+}
+
+/// An advance reservation as it is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReserveAsk {
+    /// Its name: letters, digits, `-`, `_` and `.`; at most [`MAX_RESERVATION_NAME`] bytes.
+    pub name: String,
+    /// When it begins.
+    pub start: Timestamp,
+    /// When it ends.
+    pub end: Timestamp,
+    /// Its nodes.
+    pub nodes: Vec<NodeName>,
+    /// Indices of the cards it takes of each node; empty means the nodes as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<u32>,
+    /// Who may use it, besides admins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<Uid>,
+    /// Members of these accounts may use it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<String>,
+    /// A maintenance window: nobody runs in it.
+    #[serde(default)]
+    pub maintenance: bool,
+    /// Whether jobs that run now and could still run when it begins are let run on; else they are a reason to refuse it.
+    #[serde(default)]
+    pub ignore_jobs: bool,
+    /// Whether it takes the place of the one of its name.
+    #[serde(default)]
+    pub replace: bool,
 }
 
 /// What is asked.
@@ -108,6 +156,23 @@ pub enum Ask {
         /// Which nodes.
         nodes: Vec<NodeName>,
     },
+    /// Make an advance reservation (admins). Answer: [`Reply::Done`].
+    Reserve(ReserveAsk),
+    /// Take an advance reservation back (admins). Answer: [`Reply::Done`].
+    Unreserve {
+        /// Which.
+        name: String,
+    },
+    /// List advance reservations. Answer: [`Reply::Reservations`].
+    Reservations,
+    /// What makes up the priority of jobs that wait, the highest first. Answer: any number of [`Reply::Priorities`], the last one
+    /// with `more` false.
+    Priorities {
+        /// Which jobs; their states do not count.
+        select: Selection,
+    },
+    /// The tree of fair share. Answer: any number of [`Reply::Shares`], the last one with `more` false.
+    Shares,
     /// Read the conf file again (admins). Answer: [`Reply::Done`].
     Reload,
     /// Stop `gqd`; jobs go on (admins). Answer: [`Reply::Done`].
@@ -222,6 +287,9 @@ pub enum Reply {
         /// Why no new jobs are taken at present; none when they are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         degraded: Option<String>,
+        /// Explanations of some of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        explained: Vec<ExplanationView>,
         /// Whether another frame follows.
         more: bool,
     },
@@ -229,6 +297,25 @@ pub enum Reply {
     Nodes(Vec<NodeView>),
     /// Partitions.
     Partitions(Vec<PartitionView>),
+    /// Advance reservations.
+    Reservations(Vec<ReservationView>),
+    /// What makes up priorities.
+    Priorities {
+        /// Of some jobs.
+        jobs: Vec<PriorityView>,
+        /// Ids asked for that do not wait.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unknown: Vec<JobRef>,
+        /// Whether another frame follows.
+        more: bool,
+    },
+    /// Accounts and users of the tree of fair share, each account before what is below it.
+    Shares {
+        /// Some of them.
+        shares: Vec<ShareView>,
+        /// Whether another frame follows.
+        more: bool,
+    },
     /// The job has ended.
     Waited(WaitedEnd),
     /// It is done, as far as it could be.

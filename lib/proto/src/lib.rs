@@ -11,12 +11,15 @@ mod seal;
 mod view;
 
 pub use ask::{
-    ASK_VERSION, Ask, Asked, ClusterView, Failure, ListAsk, MAX_FRAME, MAX_LIST_FRAME, Refusal, RefusalKind,
-    Reply, Selection, WaitedEnd,
+    ASK_VERSION, Ask, Asked, ClusterView, Failure, ListAsk, MAX_EXPLAINED, MAX_FRAME, MAX_LIST_FRAME,
+    MAX_RESERVATION_NAME, MAX_RESERVED, Refusal, RefusalKind, Reply, ReserveAsk, Selection, WaitedEnd,
 };
 pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, sha256_hex};
 pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, Order, OrderBody, Report, ReportBody, StopWhy,
 };
 pub use seal::{SealError, seal, seal_json, unseal};
-pub use view::{CardView, GpuView, JobView, NodeView, PartitionView, SliceView};
+pub use view::{
+    CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartitionView, PriorityView,
+    ReservationView, ReservedView, ShareView, SliceView,
+};

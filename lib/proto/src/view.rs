@@ -1,6 +1,6 @@
 //! Views: jobs, nodes and partitions as they are shown. Times are microseconds since 1970 here; clients print seconds.
 
-use gq_model::{Card, JobId, MiB, NodeName, Reason, Seconds, Timestamp, Uid};
+use gq_model::{Card, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
 /// A card or slice that a job holds.
@@ -38,9 +38,18 @@ pub struct JobView {
     pub uid: Uid,
     /// Whose it is, by name (or the uid in digits).
     pub user: String,
-    /// Its accounting label.
+    /// The account it is charged to, or its label for accounting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// Its QOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
+    /// The advance reservation it asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    /// The licences it holds while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub licences: Vec<LicenceAsk>,
     /// Its partition.
     pub partition: String,
     /// Its state by name.
@@ -66,6 +75,15 @@ pub struct JobView {
     /// When it is expected to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Timestamp>,
+    /// Where it is expected to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_node: Option<NodeName>,
+    /// The start it was promised first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_promise: Option<Timestamp>,
+    /// The start it was promised last before it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_promise: Option<Timestamp>,
     /// How long it may run; none means unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Seconds>,
@@ -76,9 +94,18 @@ pub struct JobView {
     pub cpus: u32,
     /// Memory it asks for or holds.
     pub memory_mib: MiB,
-    /// How many whole cards it asks for.
+    /// How many cards, or slices of `gpu_profile`, it asks for.
     #[serde(default)]
     pub gpu_count: u32,
+    /// The profile of the slices it asks for; none for cards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_profile: Option<String>,
+    /// The model of the cards it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_model: Option<String>,
+    /// The least memory of each card or slice it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_mib: Option<MiB>,
     /// The cards it holds or held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuView>,
@@ -110,6 +137,14 @@ pub struct JobView {
     pub exclusive: bool,
 }
 
+impl JobView {
+    /// By how much its start came later than it was promised first, in microseconds (below 0: earlier); none when it was promised
+    /// nothing, or has not started.
+    pub fn promise_error(&self) -> Option<i64> {
+        Some(self.start_time?.0.saturating_sub(self.first_promise?.0))
+    }
+}
+
 /// A slice of a card, with who holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceView {
@@ -118,6 +153,12 @@ pub struct SliceView {
     /// Its MIG UUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
+    /// Its memory, when that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<MiB>,
+    /// Where it lies on its card, when that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// Who holds it: `17` or `17_3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
@@ -134,6 +175,12 @@ pub struct CardView {
     /// Its slices, with who holds each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceView>,
+    /// Units of its grid that nobody holds; none when it is not in MIG mode or its grid is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_units: Option<u32>,
+    /// What can still be had of it at once: each a set of slices that fit together, the largest first, as `2g.20gb+1g.10gb`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub free: Vec<String>,
 }
 
 /// A node.
@@ -184,4 +231,127 @@ pub struct PartitionView {
     /// Time limit of jobs that name none; none means unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_time: Option<Seconds>,
+}
+
+/// Why a job waits, and what would help: for `gqstat --why`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplanationView {
+    /// The job.
+    pub id: JobId,
+    /// The reason.
+    pub reason: Reason,
+    /// When and where it is expected to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<(Timestamp, NodeName)>,
+    /// What it waits for, in words: `2 cards`, `1 of licence matlab`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
+    /// Who holds it, the one that is due first in front.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<HolderView>,
+    /// The first jobs that go before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ahead: Vec<JobId>,
+    /// How many jobs go before it.
+    #[serde(default)]
+    pub ahead_count: u64,
+    /// What would start at once instead, in words: `with --time=2:00:00 or less`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instead: Vec<String>,
+}
+
+/// A job that holds what another one waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderView {
+    /// Which: `17` or `17_3`.
+    pub job: String,
+    /// Where.
+    pub node: NodeName,
+    /// What it holds, in words.
+    pub holds: String,
+    /// When its time limit passes.
+    pub due: Timestamp,
+}
+
+/// What makes up the priority of a job that waits. Each part is weighted already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriorityView {
+    /// The job.
+    pub id: JobId,
+    /// Whose it is, by name.
+    pub user: String,
+    /// The account it is charged to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Its partition.
+    pub partition_name: String,
+    /// Of the time it has waited.
+    pub age: i64,
+    /// Of having used less than its share.
+    pub fair_share: i64,
+    /// Of its size.
+    pub size: i64,
+    /// Of its partition.
+    pub partition: i64,
+    /// Of its QOS.
+    pub qos: i64,
+    /// What its user took away with `--nice`, or an admin added.
+    pub nice: i64,
+    /// The sum.
+    pub total: i64,
+}
+
+/// An account of the fair-share tree, or a user in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareView {
+    /// The account; none for users without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// The account it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The user, by name; none for an account as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its shares among those beside it.
+    pub shares: u64,
+    /// What it used of late, in thousandths of a card times seconds.
+    pub usage: u64,
+    /// Its fair-share factor, in thousandths.
+    pub factor: u32,
+}
+
+/// What an advance reservation takes of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservedView {
+    /// The node.
+    pub node: NodeName,
+    /// Indices of cards; none means the whole node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cards: Option<Vec<u32>>,
+}
+
+/// An advance reservation or maintenance window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationView {
+    /// Its name.
+    pub name: String,
+    /// When it begins.
+    pub start: Timestamp,
+    /// When it ends.
+    pub end: Timestamp,
+    /// What it takes.
+    pub takes: Vec<ReservedView>,
+    /// Who may use it, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
+    /// Members of these accounts may use it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<String>,
+    /// Whether nobody runs in it.
+    #[serde(default)]
+    pub maintenance: bool,
+    /// Jobs that name it: `17`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
 }

@@ -41,7 +41,7 @@ fields! {
     Partition 'P' ["partition"] "PARTITION" "its partition";
     User 'u' ["user" "username"] "USER" "whose it is";
     Uid 'U' ["userid" "uid"] "UID" "whose it is, as a number";
-    Account 'a' ["account"] "ACCOUNT" "its label for accounting";
+    Account 'a' ["account"] "ACCOUNT" "the account it is charged to, or its label for accounting";
     Code 't' ["statecompact" "st"] "ST" "its state as a code: PD, R, CG";
     State 'T' ["state"] "STATE" "its state in full: PENDING, RUNNING";
     Reason 'r' ["reason"] "REASON" "why it waits, or why it ended so";
@@ -57,21 +57,26 @@ fields! {
     NodeCount 'D' ["numnodes" "nodecount"] "NODES" "how many nodes";
     Nodes 'N' ["nodelist" "nodes"] "NODELIST" "its nodes";
     BatchHost 'B' ["batchhost"] "EXEC_HOST" "the node on which its script runs";
-    Expected 'Y' ["schednodes"] "SCHEDNODES" "the nodes it is expected to get: not told";
+    ExpectedStart ' ' ["expectedstart" "expected_start"] "EXPECTED_START" "when it is expected to start, while it waits";
+    Expected 'Y' ["schednodes" "expectednodes"] "SCHEDNODES" "the node it is expected to get";
+    FirstPromise ' ' ["firstpromise" "first_promise"] "FIRST_PROMISE" "the start it was promised first";
+    LastPromise ' ' ["lastpromise" "last_promise"] "LAST_PROMISE" "the start it was promised last";
+    PromiseError ' ' ["promiseerror" "promise_error"] "PROMISE_ERROR" "by how much it started later than it was promised first; earlier with a -";
     Cpus 'C' ["numcpus" "cpus"] "CPUS" "its cpus";
     Memory 'm' ["minmemory" "memory"] "MIN_MEMORY" "its memory";
     Gres 'b' ["gres" "tres-per-node"] "TRES_PER_NODE" "its cards in the words of --gres";
-    Gpus ' ' ["gpus" "gpucount"] "GPUS" "its cards and slices: how many of which";
+    Gpus ' ' ["gpus" "gpucount"] "GPUS" "its cards and slices: how many of which; what it asks for while it waits";
+    GpusAsked ' ' ["gpusasked" "gpus_asked" "slices"] "GPUS_ASKED" "the cards or slices it asks for: 2, a100:1, 1g.10gb:2, gpu-mem>=20G";
     GpuIds ' ' ["gpuids"] "GPU_IDS" "the cards and slices it holds: node:index";
     Features 'f' ["feature" "features"] "FEATURES" "features it asks of its node";
     Share 'h' ["oversubscribe"] "OVER_SUBSCRIBE" "OK, or NO when it wants its node alone";
     Priority 'Q' ["priority" "prioritylong"] "PRIORITY" "its place: higher goes first";
     Fraction 'p' ["prioritynormal"] "PRIORITY" "its place as a fraction of the highest there is";
-    Qos 'q' ["qos"] "QOS" "its quality of service: none yet";
+    Qos 'q' ["qos"] "QOS" "its quality of service (QOS)";
     Exclude 'x' ["excnodes"] "EXC_NODES" "nodes it does not want: not told";
     Dependency 'E' ["dependency"] "DEPENDENCY" "jobs it waits for: none yet";
-    Reservation 'v' ["reservation"] "RESERVATION" "its reservation: none yet";
-    Licences 'W' ["licenses"] "LICENSES" "its licences: none yet";
+    Reservation 'v' ["reservation"] "RESERVATION" "the advance reservation it runs in";
+    Licences 'W' ["licenses" "licences"] "LICENSES" "the licences it holds while it runs";
     Command 'o' ["command"] "COMMAND" "its script, as it was named";
     WorkDir 'Z' ["workdir"] "WORK_DIR" "its working directory";
     Stdout ' ' ["stdout"] "STDOUT" "its output file";
@@ -113,6 +118,20 @@ impl Field {
                 | Self::Priority
                 | Self::Fraction
                 | Self::Run
+                | Self::PromiseError
+        )
+    }
+
+    /// Whether it tells of starts to come.
+    pub(crate) const fn foretells(self) -> bool {
+        matches!(
+            self,
+            Self::Start
+                | Self::End
+                | Self::ExpectedStart
+                | Self::Expected
+                | Self::FirstPromise
+                | Self::LastPromise
         )
     }
 
@@ -136,10 +155,16 @@ impl Field {
             Self::NodeCount => write!(out, "{}", job.nodes.len().max(1)),
             Self::Cpus => write!(out, "{}", job.cpus),
             Self::Gres if job.gpus.is_empty() && job.gpu_count == 0 => out.write_str(NOT_KNOWN),
+            Self::Gres if job.gpus.is_empty() => match job.gpu_profile.as_ref().or(job.gpu_model.as_ref()) {
+                None => write!(out, "gpu:{}", job.gpu_count),
+                Some(kind) => write!(out, "gpu:{kind}:{}", job.gpu_count),
+            },
             Self::Gres => write_cards(job, out, |count, slice, out| match slice {
                 None => write!(out, "gpu:{count}"),
                 Some(profile) => write!(out, "gpu:{profile}:{count}"),
             }),
+            Self::GpusAsked => write_asked(job, out),
+            Self::Gpus if job.gpus.is_empty() => write_asked(job, out),
             Self::Gpus => write_cards(job, out, |count, slice, out| match slice {
                 None => write!(out, "{count}"),
                 Some(profile) => write!(out, "{count}x{profile}"),
@@ -171,16 +196,20 @@ impl Field {
             Self::Stdout => out.write_str(&job.stdout),
             Self::Stderr => out.write_str(&job.stderr),
             Self::WorkDir => out.write_str(&job.work_dir),
+            Self::ExpectedStart => write_time(job.expected_start, clock, out),
+            Self::Expected => out.write_str(job.expected_node.as_ref().map_or(NULL, |node| node.as_str())),
+            Self::FirstPromise => write_time(job.first_promise, clock, out),
+            Self::LastPromise => write_time(job.last_promise, clock, out),
+            Self::PromiseError => write_span(job.promise_error(), out),
+            Self::Licences if job.licences.is_empty() => out.write_str(NULL),
+            Self::Licences => write_licences(job, out),
+            Self::Qos => return or_null(&job.qos, out),
+            Self::Reservation => return or_null(&job.reservation, out),
             Self::Account => return or_null(&job.account, out),
             Self::Detail => return or_null(&job.reason_detail, out),
             Self::Command => return or_null(&job.command, out),
             Self::Comment => return or_null(&job.comment, out),
-            Self::Expected
-            | Self::Qos
-            | Self::Exclude
-            | Self::Dependency
-            | Self::Reservation
-            | Self::Licences => out.write_str(NULL),
+            Self::Exclude | Self::Dependency => out.write_str(NULL),
         };
     }
 }
@@ -232,15 +261,43 @@ fn write_time(at: Option<Timestamp>, clock: &Clock, out: &mut String) -> std::fm
     }
 }
 
-/// Writes how many cards and slices a job holds, or asks for while it holds none.
+/// Writes a span of time, cut to whole seconds: `0:12`, `-1:00:00`.
+fn write_span(micros: Option<i64>, out: &mut String) -> std::fmt::Result {
+    let Some(micros) = micros else { return out.write_str(NOT_KNOWN) };
+    let seconds = Seconds(micros.unsigned_abs() / 1_000_000);
+    write!(out, "{}{seconds}", if micros < 0 && seconds.0 > 0 { "-" } else { "" })
+}
+
+fn write_licences(job: &JobView, out: &mut String) -> std::fmt::Result {
+    for (at, ask) in job.licences.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        write!(out, "{comma}{}", ask.name)?;
+        if ask.count != 1 {
+            write!(out, ":{}", ask.count)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the cards or slices a job asks for: `0`, `2`, `a100:1`, `1g.10gb:2`, `gpu-mem>=20G`, `a100:2,gpu-mem>=80G`.
+pub(crate) fn write_asked(job: &JobView, out: &mut String) -> std::fmt::Result {
+    let count = job.gpu_count;
+    let kind = job.gpu_profile.as_ref().or(job.gpu_model.as_ref());
+    match (kind, job.gpu_memory_mib) {
+        (None, None) => write!(out, "{count}"),
+        (Some(kind), None) => write!(out, "{kind}:{count}"),
+        (None, Some(memory)) if count == 1 => write!(out, "gpu-mem>={}", format_size(memory)),
+        (None, Some(memory)) => write!(out, "{count},gpu-mem>={}", format_size(memory)),
+        (Some(kind), Some(memory)) => write!(out, "{kind}:{count},gpu-mem>={}", format_size(memory)),
+    }
+}
+
+/// Writes how many cards and slices a job holds.
 fn write_cards(
     job: &JobView,
     out: &mut String,
     one: impl Fn(usize, Option<&str>, &mut String) -> std::fmt::Result,
 ) -> std::fmt::Result {
-    if job.gpus.is_empty() {
-        return one(job.gpu_count as usize, None, out);
-    }
     let mut kinds: Vec<(Option<&str>, usize)> = Vec::new();
     for gpu in &job.gpus {
         let slice = gpu.slice.as_deref();

@@ -37,7 +37,7 @@ pub(crate) const DEFAULT: &str = "jobid,partition,name,user,st,time,numnodes,gpu
 /// The columns of `--long`.
 pub(crate) const LONG: &str = "jobid,partition,name,user,state,time,timelimit,numnodes,gpus,where";
 /// The columns of `--start`.
-pub(crate) const START: &str = "jobid,partition,name,user,st,starttime,numnodes,gpus,where";
+pub(crate) const START: &str = "jobid,partition,name,user,st,expectedstart,schednodes,reason";
 
 impl Format {
     /// Reads a format: letters when there is a `%` in it, else names.
@@ -46,6 +46,19 @@ impl Format {
     /// A letter or name that is none (exit code 2).
     pub(crate) fn read(text: &str) -> Result<Self, Trouble> {
         if text.contains('%') { letters(text).map(Self::Letters) } else { columns(text).map(Self::Columns) }
+    }
+}
+
+impl Format {
+    /// Whether it shows anything of starts to come.
+    pub(crate) fn foretells(&self) -> bool {
+        match self {
+            Self::Letters(pieces) => pieces.iter().any(|piece| match piece {
+                Piece::Value { field, .. } => field.foretells(),
+                Piece::Text(_) => false,
+            }),
+            Self::Columns(columns) => columns.iter().any(|column| column.of.foretells()),
+        }
     }
 }
 
@@ -134,6 +147,7 @@ fn column(part: &str) -> Result<Column<Field>, Trouble> {
     column.roomy = match field {
         Field::Id => 7,
         Field::Used | Field::Left | Field::Limit => 10,
+        Field::Start | Field::End | Field::ExpectedStart => 19,
         _ => 1,
     };
     column.least = match field {

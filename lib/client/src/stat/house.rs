@@ -5,7 +5,7 @@ use crate::{out::Out, trouble::Trouble};
 use anstyle::{AnsiColor, Style};
 use gq_model::{CardHealth, MiB, format_limit, format_size};
 use gq_proto::{CardView, NodeView, PartitionView};
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
 /// A line of the table of nodes: a node without cards, a card, or a slice of a card.
 struct Line<'a> {
@@ -14,7 +14,7 @@ struct Line<'a> {
     kind: &'a str,
     memory: Option<MiB>,
     holder: &'a str,
-    trouble: Option<&'a str>,
+    trouble: Option<Cow<'a, str>>,
 }
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,14 @@ const NONE: &str = "-";
 fn lines(node: &NodeView) -> Vec<Line<'_>> {
     if node.cards.is_empty() {
         let (gpu, kind, holder) = (NONE.to_owned(), NONE, NONE);
-        return vec![Line { node, gpu, kind, memory: None, holder, trouble: node.reason.as_deref() }];
+        return vec![Line {
+            node,
+            gpu,
+            kind,
+            memory: None,
+            holder,
+            trouble: node.reason.as_deref().map(Cow::from),
+        }];
     }
     node.cards.iter().flat_map(|view| card_lines(node, view)).collect()
 }
@@ -44,8 +51,8 @@ fn lines(node: &NodeView) -> Vec<Line<'_>> {
 fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
     let card = &view.card;
     let trouble = match &card.health {
-        CardHealth::Good => node.reason.as_deref(),
-        CardHealth::Failed(why) => Some(why.as_str()),
+        CardHealth::Good => node.reason.as_deref().map(Cow::from),
+        CardHealth::Failed(why) => Some(Cow::from(why.as_str())),
     };
     let whole = Line {
         node,
@@ -53,17 +60,35 @@ fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
         kind: &card.model,
         memory: Some(card.memory),
         holder: view.job.as_deref().unwrap_or(if card.mig { "(slices)" } else { NONE }),
-        trouble,
+        trouble: trouble.clone().or_else(|| room(view).map(Cow::from)),
     };
     let slices = view.slices.iter().enumerate().map(|(at, slice)| Line {
         node,
         gpu: format!("{}:{at}", card.index),
         kind: &slice.profile,
-        memory: card.slices.get(at).map(|known| known.memory),
+        memory: slice.memory_mib,
         holder: slice.job.as_deref().unwrap_or(NONE),
-        trouble,
+        trouble: trouble.clone(),
     });
     std::iter::once(whole).chain(slices).collect()
+}
+
+/// Most sets of slices that a line names.
+const MOST_SETS: usize = 3;
+
+/// What can still be had of a card in MIG mode: `free: 3g.40gb or 2g.20gb+1g.10gb`.
+fn room(view: &CardView) -> Option<String> {
+    if !view.card.mig {
+        return None;
+    }
+    let sets = view.free.get(..MOST_SETS).unwrap_or(&view.free).join(" or ");
+    let more = if view.free.len() > MOST_SETS { " or \u{2026}" } else { "" };
+    match (sets.as_str(), view.free_units) {
+        ("", None) => None,
+        ("", Some(0)) => Some("free: nothing".to_owned()),
+        ("", Some(units)) => Some(format!("free: nothing ({units} units)")),
+        (sets, _) => Some(format!("free: {sets}{more}")),
+    }
 }
 
 fn node_cell(column: NodeColumn, line: &Line<'_>, out: &mut String) {
@@ -81,7 +106,7 @@ fn node_cell(column: NodeColumn, line: &Line<'_>, out: &mut String) {
         NodeColumn::Kind => out.write_str(line.kind),
         NodeColumn::GpuMemory => out.write_str(&line.memory.map_or_else(|| NONE.to_owned(), format_size)),
         NodeColumn::Holder => out.write_str(line.holder),
-        NodeColumn::Reason => out.write_str(line.trouble.unwrap_or_default()),
+        NodeColumn::Reason => out.write_str(line.trouble.as_deref().unwrap_or_default()),
     };
 }
 

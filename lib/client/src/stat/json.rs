@@ -3,7 +3,7 @@
 
 use crate::escape::is_harmful;
 use gq_model::{CardHealth, MiB, Seconds, Timestamp};
-use gq_proto::{CardView, JobView, NodeView, PartitionView};
+use gq_proto::{CardView, ExplanationView, JobView, NodeView, PartitionView};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Formatter};
 use std::io::{self, Write};
@@ -39,16 +39,31 @@ impl Formatter for Harmless {
 }
 
 /// A time as seconds since 1970, with decimals where it has some.
-struct Time(Timestamp);
+pub(crate) struct Time(pub Timestamp);
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if self.0.0 % 1_000_000 == 0 {
-            s.serialize_i64(self.0.0 / 1_000_000)
+        Span(self.0.0).serialize(s)
+    }
+}
+
+/// A span of time (microseconds) as seconds, with decimals where it has some.
+struct Span(i64);
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if self.0 % 1_000_000 == 0 {
+            s.serialize_i64(self.0 / 1_000_000)
         } else {
-            s.serialize_f64(self.0.0 as f64 / 1e6)
+            s.serialize_f64(self.0 as f64 / 1e6)
         }
     }
+}
+
+#[derive(Serialize)]
+struct Licence<'a> {
+    name: &'a str,
+    count: u32,
 }
 
 #[derive(Serialize)]
@@ -69,6 +84,9 @@ struct Job<'a> {
     user: &'a str,
     uid: u32,
     account: Option<&'a str>,
+    qos: Option<&'a str>,
+    reservation: Option<&'a str>,
+    licenses: Vec<Licence<'a>>,
     partition: &'a str,
     state: &'a str,
     reason: &'static str,
@@ -79,11 +97,19 @@ struct Job<'a> {
     start_time: Option<Time>,
     end_time: Option<Time>,
     expected_start: Option<Time>,
+    expected_node: Option<&'a str>,
+    first_promise: Option<Time>,
+    last_promise: Option<Time>,
+    promise_error: Option<Span>,
     time_limit: Option<Seconds>,
     nodes: Vec<&'a str>,
     cpus: u32,
     memory_mib: MiB,
     gpu_count: u32,
+    gpus_asked: Option<String>,
+    gpu_profile: Option<&'a str>,
+    gpu_model: Option<&'a str>,
+    gpu_memory_mib: Option<MiB>,
     gpus: Vec<Gpu<'a>>,
     exit_code: Option<u8>,
     signal: Option<u8>,
@@ -108,6 +134,9 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         user: &job.user,
         uid: job.uid.0,
         account: job.account.as_deref(),
+        qos: job.qos.as_deref(),
+        reservation: job.reservation.as_deref(),
+        licenses: job.licences.iter().map(|l| Licence { name: &l.name, count: l.count }).collect(),
         partition: &job.partition,
         state: &job.state,
         reason: job.reason.word(),
@@ -118,11 +147,19 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         start_time: job.start_time.map(Time),
         end_time: job.end_time.map(Time),
         expected_start: job.expected_start.map(Time),
+        expected_node: job.expected_node.as_ref().map(|node| node.as_str()),
+        first_promise: job.first_promise.map(Time),
+        last_promise: job.last_promise.map(Time),
+        promise_error: job.promise_error().map(Span),
         time_limit: job.time_limit,
         nodes: job.nodes.iter().map(|node| node.as_str()).collect(),
         cpus: job.cpus,
         memory_mib: job.memory_mib,
         gpu_count: job.gpu_count,
+        gpus_asked: (job.gpu_count > 0).then(|| asked(job)),
+        gpu_profile: job.gpu_profile.as_deref(),
+        gpu_model: job.gpu_model.as_deref(),
+        gpu_memory_mib: job.gpu_memory_mib,
         gpus: job.gpus.iter().map(Gpu::of).collect(),
         exit_code: job.exit_code,
         signal: job.signal,
@@ -135,6 +172,59 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         features: &job.features,
         exclusive: job.exclusive,
     }
+}
+
+#[derive(Serialize)]
+struct Explained<'a, J> {
+    #[serde(flatten)]
+    job: J,
+    why: Option<Why<'a>>,
+}
+
+#[derive(Serialize)]
+struct Why<'a> {
+    lacks: &'a [String],
+    holders: Vec<Holder<'a>>,
+    ahead: Vec<u64>,
+    ahead_count: u64,
+    instead: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Holder<'a> {
+    job: &'a str,
+    node: &'a str,
+    holds: &'a str,
+    due: Time,
+}
+
+/// A job with all its keys and `why`: what it waits for; null when it does not wait.
+pub(crate) fn explained<'a>(
+    job: &'a JobView,
+    explained: Option<&'a ExplanationView>,
+) -> impl Serialize + use<'a> {
+    let why = explained.map(|explained| Why {
+        lacks: &explained.lacks,
+        holders: explained.holders.iter().map(Holder::of).collect(),
+        ahead: explained.ahead.iter().map(|job| job.0).collect(),
+        ahead_count: explained.ahead_count,
+        instead: &explained.instead,
+    });
+    Explained { job: self::job(job), why }
+}
+
+impl<'a> Holder<'a> {
+    fn of(holder: &'a gq_proto::HolderView) -> Self {
+        let node = holder.node.as_str();
+        Self { job: &holder.job, node, holds: &holder.holds, due: Time(holder.due) }
+    }
+}
+
+fn asked(job: &JobView) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = super::field::write_asked(job, &mut text);
+    text
 }
 
 impl<'a> Gpu<'a> {
@@ -153,6 +243,8 @@ struct Slice<'a> {
     profile: &'a str,
     uuid: Option<&'a str>,
     memory_mib: Option<MiB>,
+    start: Option<u8>,
+    units: Option<u8>,
     job: Option<&'a str>,
 }
 
@@ -167,15 +259,20 @@ struct Card<'a> {
     nvlink: &'a [(u32, u32)],
     job: Option<&'a str>,
     slices: Vec<Slice<'a>>,
+    units: Option<u8>,
+    free_units: Option<u32>,
+    free: &'a [String],
 }
 
 impl<'a> Card<'a> {
     fn of(view: &'a CardView) -> Self {
         let card = &view.card;
-        let slices = view.slices.iter().enumerate().map(|(at, slice)| Slice {
+        let slices = view.slices.iter().map(|slice| Slice {
             profile: &slice.profile,
             uuid: slice.uuid.as_deref(),
-            memory_mib: card.slices.get(at).map(|known| known.memory),
+            memory_mib: slice.memory_mib,
+            start: slice.placement.map(|placement| placement.start),
+            units: slice.placement.map(|placement| placement.size),
             job: slice.job.as_deref(),
         });
         Self {
@@ -191,6 +288,9 @@ impl<'a> Card<'a> {
             nvlink: &card.nvlink,
             job: view.job.as_deref(),
             slices: slices.collect(),
+            units: card.grid.as_ref().map(|grid| grid.units),
+            free_units: view.free_units,
+            free: &view.free,
         }
     }
 }

@@ -25,6 +25,9 @@ fn waiting() -> JobView {
         uid: Uid(1000),
         user: "ann".into(),
         account: None,
+        qos: None,
+        reservation: None,
+        licences: vec![],
         partition: "main".into(),
         state: "PENDING".into(),
         reason: Reason::Resources,
@@ -35,11 +38,17 @@ fn waiting() -> JobView {
         start_time: None,
         end_time: None,
         expected_start: Some(Timestamp::from_secs(1_003_600)),
+        expected_node: None,
+        first_promise: None,
+        last_promise: None,
         time_limit: Some(Seconds(7200)),
         nodes: vec![],
         cpus: 4,
         memory_mib: MiB(16 << 10),
         gpu_count: 2,
+        gpu_profile: None,
+        gpu_model: None,
+        gpu_memory_mib: None,
         gpus: vec![],
         exit_code: None,
         signal: None,
@@ -138,7 +147,7 @@ fn what_a_user_typed_never_reaches_the_terminal_raw() {
     let job = JobView { name: "x\x1b[2J\u{202e}\ny".into(), comment: Some("\u{9b}1m".into()), ..waiting() };
     assert_eq!(shown_as("%j|%k", &job), "x\\x1b[2J\\u{202e}\\ny|\\x9b1m");
     let mut text = String::new();
-    why::tell(&job, &clock(), &mut text);
+    why::tell(&job, None, &clock(), &mut text);
     assert!(!text.contains('\x1b') && !text.contains('\u{202e}'), "{text}");
     let mut bytes = Vec::new();
     json::write(&mut bytes, &json::job(&job)).unwrap();
@@ -180,7 +189,7 @@ fn every_reason_and_state_is_told_in_words() {
         for state in JobState::all() {
             let job = JobView { reason: *reason, state: state.name().into(), ..waiting() };
             let mut text = String::new();
-            why::tell(&job, &clock(), &mut text);
+            why::tell(&job, None, &clock(), &mut text);
             let told = text.contains(reason.word()) && text.contains(why::meaning(*reason));
             assert_eq!(told, *reason != Reason::None, "{text}");
         }
@@ -191,7 +200,7 @@ fn every_reason_and_state_is_told_in_words() {
 fn what_a_job_asks_for_is_told_whole() {
     let told = |job: &JobView| {
         let mut text = String::new();
-        why::tell(job, &clock(), &mut text);
+        why::tell(job, None, &clock(), &mut text);
         text
     };
     let whole = JobView { memory_mib: MiB(0), cpus: 1, exclusive: true, ..waiting() };
@@ -223,7 +232,7 @@ fn answered(
 }
 
 fn jobs(jobs: Vec<JobView>, more: bool) -> Reply {
-    Reply::Jobs { jobs, unknown: vec![], degraded: None, more }
+    Reply::Jobs { jobs, unknown: vec![], degraded: None, explained: vec![], more }
 }
 
 #[test]
@@ -269,7 +278,13 @@ fn json_is_one_object_also_when_there_is_nothing() {
 #[test]
 fn unknown_ids_are_code_4_and_the_known_are_shown_all_the_same() {
     let unknown = vec!["99".parse().unwrap()];
-    let reply = Reply::Jobs { jobs: vec![waiting()], unknown, degraded: Some("full".into()), more: false };
+    let reply = Reply::Jobs {
+        jobs: vec![waiting()],
+        unknown,
+        degraded: Some("full".into()),
+        explained: vec![],
+        more: false,
+    };
     let (text, result, ask) = answered("unknown", "gqstat -h -o %i -j 17,99", None, vec![reply]);
     assert_eq!((text.as_str(), result), ("17\n", Ok(NO_SUCH_JOB)));
     let Ask::List(ask) = ask else { panic!("{ask:?}") };
@@ -299,9 +314,119 @@ fn refusals_and_broken_answers_have_their_codes() {
 #[test]
 fn expected_starts_are_asked_of_jobs_that_wait() {
     let (text, _, ask) = answered("start", "gqstat --start", None, vec![jobs(vec![waiting()], false)]);
-    assert!(text.contains("START_TIME") && text.contains("1970-01-1"), "{text}");
+    assert!(text.contains("EXPECTED_START") && text.contains("1970-01-1"), "{text}");
     let Ask::List(ask) = ask else { panic!("{ask:?}") };
-    assert_eq!(ask.select.states, [JobState::Pending]);
+    assert_eq!((ask.select.states, ask.starts, ask.by_start), (vec![JobState::Pending], true, true));
+}
+
+#[test]
+fn only_who_looks_at_starts_waits_for_them() {
+    for (line, starts) in [
+        ("gqstat", false),
+        ("gqstat -o %i -u root", false),
+        ("gqstat -l", false),
+        ("gqstat --json", true),
+        ("gqstat -o %S", true),
+        ("gqstat -o jobid,expected_start", true),
+        ("gqstat -j 17", true),
+        ("gqstat --why 17", true),
+    ] {
+        let name = format!("foretell-{}", line.len());
+        let (_, _, ask) = answered(&name, line, None, vec![jobs(vec![waiting()], false)]);
+        let Ask::List(ask) = ask else { panic!("{ask:?}") };
+        assert_eq!((ask.starts, ask.by_start), (starts, false), "{line}");
+        assert_eq!(ask.explain, line.contains("--why"), "{line}");
+    }
+}
+
+#[test]
+fn what_a_job_waits_for_is_told_with_who_has_it_and_what_would_help() {
+    let explained = ExplanationView {
+        id: JobId(17),
+        reason: Reason::Resources,
+        expected: Some((Timestamp::from_secs(1_003_600), node("ws1"))),
+        lacks: vec!["2 cards".into(), "8 cpus".into()],
+        holders: vec![gq_proto::HolderView {
+            job: "12".into(),
+            node: node("ws1"),
+            holds: "2 cards".into(),
+            due: Timestamp::from_secs(1_003_600),
+        }],
+        ahead: vec![JobId(13), JobId(14)],
+        ahead_count: 9,
+        instead: vec!["with --gpus=1".into(), "on partition short".into()],
+    };
+    let reply = || Reply::Jobs {
+        jobs: vec![waiting()],
+        unknown: vec![],
+        degraded: None,
+        explained: vec![explained.clone()],
+        more: false,
+    };
+    let (text, result, _) = answered("why", "gqstat --why 17", None, vec![reply()]);
+    assert_eq!(result, Ok(0));
+    for words in [
+        "reason: Resources",
+        "it waits for: 2 cards, 8 cpus",
+        "held by: job 12 on ws1: 2 cards, due by 1970-01-1",
+        "before it: 9 jobs: 13 14 \u{2026}",
+        "expected start: 1970-01-1",
+        " on ws1\n",
+        "it would start at once: with --gpus=1\n",
+        "or on partition short\n",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let (text, ..) = answered("why-json", "gqstat --why 17 --json", None, vec![reply()]);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let why = &value["jobs"][0]["why"];
+    assert_eq!((&why["holders"][0]["due"], &why["ahead_count"]), (&1_003_600.into(), &9.into()));
+}
+
+#[test]
+fn requests_promises_and_terms_have_fields() {
+    let job = JobView {
+        qos: Some("debug".into()),
+        reservation: Some("class".into()),
+        licences: vec![
+            gq_model::LicenceAsk { name: "matlab".into(), count: 2 },
+            gq_model::LicenceAsk { name: "idl".into(), count: 1 },
+        ],
+        start_time: Some(Timestamp::from_secs(1_000_000)),
+        first_promise: Some(Timestamp::from_secs(1_000_090)),
+        last_promise: Some(Timestamp::from_secs(999_995)),
+        expected_node: Some(node("ws1")),
+        ..waiting()
+    };
+    assert_eq!(shown_as("%q|%v|%W|%Y", &job), "debug|class|matlab:2,idl|ws1");
+    let value = serde_json::to_value(json::job(&job)).unwrap();
+    assert_eq!((&value["promise_error"], &value["licenses"][0]["count"]), (&(-90).into(), &2.into()));
+    let value = serde_json::to_value(json::job(&waiting())).unwrap();
+    for key in ["qos", "reservation", "first_promise", "last_promise", "promise_error", "gpu_profile"] {
+        assert!(value[key].is_null(), "{key}");
+    }
+    let mut cell = String::new();
+    Field::PromiseError.write(&job, &clock(), &mut cell);
+    assert_eq!(cell, "-1:30");
+    for (count, profile, model, memory, gpus, gres) in [
+        (0, None, None, None, "0", "N/A"),
+        (2, Some("1g.10gb"), None, None, "1g.10gb:2", "gpu:1g.10gb:2"),
+        (1, None, Some("a100"), None, "a100:1", "gpu:a100:1"),
+        (1, None, None, Some(20), "gpu-mem>=20G", "gpu:1"),
+        (3, None, None, Some(20), "3,gpu-mem>=20G", "gpu:3"),
+        (2, None, Some("a100"), Some(80), "a100:2,gpu-mem>=80G", "gpu:a100:2"),
+    ] {
+        let job = JobView {
+            gpu_count: count,
+            gpu_profile: profile.map(str::to_owned),
+            gpu_model: model.map(str::to_owned),
+            gpu_memory_mib: memory.map(|gib: u64| MiB(gib << 10)),
+            ..waiting()
+        };
+        let mut cell = String::new();
+        Field::Gpus.write(&job, &clock(), &mut cell);
+        assert_eq!((cell.as_str(), shown_as("%b", &job).as_str()), (gpus, gres));
+    }
 }
 
 fn house() -> NodeView {
@@ -325,7 +450,17 @@ fn house() -> NodeView {
         grid: None,
         health,
     };
-    let view = |card: Card, job: Option<&str>, slices| CardView { card, job: job.map(str::to_owned), slices };
+    let view = |card: Card, job: Option<&str>, slices: Vec<SliceView>| {
+        let free = if card.mig { vec!["3g.40gb".into(), "2g.20gb+1g.10gb".into()] } else { vec![] };
+        CardView { card, job: job.map(str::to_owned), slices, free_units: None, free }
+    };
+    let cut = |job: Option<&str>| SliceView {
+        profile: "3g.40gb".into(),
+        uuid: None,
+        memory_mib: Some(MiB(40 << 10)),
+        placement: None,
+        job: job.map(str::to_owned),
+    };
     NodeView {
         name: node("ws1"),
         state: "mixed".into(),
@@ -341,10 +476,7 @@ fn house() -> NodeView {
             view(
                 card(1, true, vec![slice.clone(), slice], CardHealth::Good),
                 None,
-                vec![
-                    SliceView { profile: "3g.40gb".into(), uuid: None, job: Some("18_3".into()) },
-                    SliceView { profile: "3g.40gb".into(), uuid: None, job: None },
-                ],
+                vec![cut(Some("18_3")), cut(None)],
             ),
             view(card(2, false, vec![], CardHealth::Failed("fell off the bus".into())), None, vec![]),
         ],
@@ -360,7 +492,7 @@ fn nodes_are_shown_with_every_card_and_slice_and_who_holds_it() {
     let head = ["ws1", "mixed", "main", "4/32", "16G/256G"];
     for (line, rest) in lines[1..].iter().zip([
         &["0", "A100-SXM4-80GB", "80G", "17"][..],
-        &["1", "A100-SXM4-80GB", "80G", "(slices)"],
+        &["1", "A100-SXM4-80GB", "80G", "(slices)", "free:", "3g.40gb", "or", "2g.20gb+1g.10gb"],
         &["1:0", "3g.40gb", "40G", "18_3"],
         &["1:1", "3g.40gb", "40G", "-"],
         &["2", "A100-SXM4-80GB", "80G", "-", "fell", "off", "the", "bus"],
@@ -371,6 +503,7 @@ fn nodes_are_shown_with_every_card_and_slice_and_who_holds_it() {
     let (text, ..) = answered("nodes-json", "gqstat --nodes --json", None, vec![Reply::Nodes(vec![house()])]);
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["nodes"][0]["gpus"][1]["slices"][0]["job"], "18_3");
+    assert_eq!(value["nodes"][0]["gpus"][1]["free"][1], "2g.20gb+1g.10gb");
     assert_eq!(value["nodes"][0]["gpus"][2]["failed"], "fell off the bus");
 }
 

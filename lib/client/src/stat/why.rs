@@ -3,24 +3,32 @@
 use super::{clock::Clock, field};
 use crate::escape::shown;
 use gq_model::{JobState, Reason};
-use gq_proto::JobView;
+use gq_proto::{ExplanationView, JobView};
 
 /// What a reason means and what can be done, in a sentence.
 pub(crate) const fn meaning(reason: Reason) -> &'static str {
     match reason {
         Reason::None => "no reason is needed",
         Reason::Scheduling => "it has not been looked at yet: the next planning pass will",
-        Reason::Priority => "jobs of a higher place in the queue wait for the same resources",
-        Reason::Resources => "it is the first in line, and what it needs is in use",
-        Reason::BeginTime => "its begin time has not come",
+        Reason::Priority => {
+            "jobs of a higher place in the queue go first: gqctl priority shows what makes up each place"
+        }
+        Reason::Resources => "it is first in line, and what it needs is in use",
+        Reason::BeginTime => {
+            "its begin time (--begin), or the end of a pause between two attempts, has not come"
+        }
         Reason::JobHeldUser => "its user holds it: gqctl release lets it start",
         Reason::JobHeldAdmin => "an admin holds it, and an admin has to release it",
         Reason::Dependency => "it waits for another job",
-        Reason::PartitionDown => "its partition is down: it starts no jobs at present",
+        Reason::PartitionDown => "its partition is down: it starts no jobs until an admin says so",
         Reason::PartitionInactive => "its partition is inactive: it neither takes nor starts jobs at present",
         Reason::NodesUnavailable => "nodes that could run it are down or drained: see gqstat --nodes",
-        Reason::PartitionTimeLimit => "its time limit is longer than its partition allows",
-        Reason::Never => "no node that is declared or was ever seen could run it",
+        Reason::PartitionTimeLimit => {
+            "its time limit is longer than its partition or QOS allows: submit it again with a shorter --time"
+        }
+        Reason::Never => {
+            "no node that is declared or was ever seen could run it: gqstat --nodes shows what there is"
+        }
         Reason::NonZeroExitCode => "its script ended with an exit code that is not 0",
         Reason::RaisedSignal => "a signal ended its script",
         Reason::TimeLimit => "its time limit passed",
@@ -47,10 +55,12 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::AccountCardLimit => "its account has as many cards in use as it may",
         Reason::AccountCpuLimit => "its account has as many cpus in use as it may",
         Reason::CardMinutes => {
-            "its account has used up its card-minutes: they come back as its use grows old"
+            "its account has used up its card-minutes: they come back as its use grows old (gqctl shares)"
         }
-        Reason::Licences => "the licences it asks for are in use",
-        Reason::Reservation => "an advance reservation keeps it from starting now: see gqctl reservations",
+        Reason::Licences => "licences that it asks for are in use by other jobs",
+        Reason::Reservation => {
+            "its advance reservation is not open, or one of others would begin before it could end: see gqctl reservations"
+        }
         Reason::CardsUnavailable => "the cards or slices it asks for are failing or gone: see gqstat --nodes",
         Reason::Preempted => "it made room for a more important job",
         Reason::CardGone => "a card or slice it was given is gone",
@@ -59,21 +69,16 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
 }
 
 /// Says of a job in what state it is, why, and what comes next.
-pub(crate) fn tell(job: &JobView, clock: &Clock, text: &mut String) {
-    let mut line = |label: &str, words: &str| {
-        text.push_str(label);
-        text.push_str(&shown(words));
-        text.push('\n');
-    };
+pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &Clock, text: &mut String) {
     let mut id = String::new();
     let _ = field::write_id(job, &mut id);
-    line("job ", &format!("{id} ({}) of {}: {}", job.name, job.user, job.state));
+    line(text, "job ", &format!("{id} ({}) of {}: {}", job.name, job.user, job.state));
     if job.reason != Reason::None {
-        line("  reason: ", job.reason.word());
-        line("  that is: ", meaning(job.reason));
+        line(text, "  reason: ", job.reason.word());
+        line(text, "  that is: ", meaning(job.reason));
     }
     if let Some(detail) = &job.reason_detail {
-        line("  details: ", detail);
+        line(text, "  details: ", detail);
     }
     let cell = |field: field::Field| {
         let mut text = String::new();
@@ -82,21 +87,64 @@ pub(crate) fn tell(job: &JobView, clock: &Clock, text: &mut String) {
     };
     match job.state.parse() {
         Ok(JobState::Pending) => {
-            line("  it asks for: ", &request(job, &cell(field::Field::Gpus)));
-            let start = job.expected_start.and_then(|at| clock.civil(at));
-            line("  expected start: ", start.as_deref().unwrap_or("not known"));
+            line(text, "  it asks for: ", &request(job, &cell(field::Field::GpusAsked)));
+            if let Some(explained) = explained {
+                explain(explained, clock, text);
+            }
+            line(text, "  expected start: ", &expected(job, explained, clock));
+            if let Some(first) = job.first_promise.and_then(|at| clock.civil(at)) {
+                line(text, "  promised first: ", &first);
+            }
+            for (at, words) in explained.iter().flat_map(|e| &e.instead).enumerate() {
+                line(text, if at == 0 { "  it would start at once: " } else { "    or " }, words);
+            }
         }
         Ok(JobState::Ended(_)) => {
             if job.exit_code.is_some() || job.signal.is_some() {
-                line("  exit code and signal: ", &cell(field::Field::Exit));
+                line(text, "  exit code and signal: ", &cell(field::Field::Exit));
             }
-            line("  output: ", &job.stdout);
+            line(text, "  output: ", &job.stdout);
         }
         Ok(_) | Err(_) => {
-            line("  node: ", &cell(field::Field::Nodes));
-            line("  for: ", &format!("{} of {}", cell(field::Field::Used), cell(field::Field::Limit)));
-            line("  output: ", &job.stdout);
+            line(text, "  node: ", &cell(field::Field::Nodes));
+            line(text, "  for: ", &format!("{} of {}", cell(field::Field::Used), cell(field::Field::Limit)));
+            line(text, "  output: ", &job.stdout);
         }
+    }
+}
+
+fn line(text: &mut String, label: &str, words: &str) {
+    text.push_str(label);
+    text.push_str(&shown(words));
+    text.push('\n');
+}
+
+/// When and where a job is expected to start.
+fn expected(job: &JobView, explained: Option<&ExplanationView>, clock: &Clock) -> String {
+    let told = explained.and_then(|explained| explained.expected.as_ref());
+    let at = told.map(|(at, _)| *at).or(job.expected_start).and_then(|at| clock.civil(at));
+    match (at, told.map(|(_, node)| node).or(job.expected_node.as_ref())) {
+        (Some(at), Some(node)) => format!("{at} on {node}"),
+        (Some(at), None) => at,
+        (None, _) => "not known".to_owned(),
+    }
+}
+
+/// What a job waits for, who holds it, and who goes first.
+fn explain(explained: &ExplanationView, clock: &Clock, text: &mut String) {
+    if !explained.lacks.is_empty() {
+        line(text, "  it waits for: ", &explained.lacks.join(", "));
+    }
+    for (at, holder) in explained.holders.iter().enumerate() {
+        let due = clock.civil(holder.due).map_or_else(String::new, |due| format!(", due by {due}"));
+        let words = format!("job {} on {}: {}{due}", holder.job, holder.node, holder.holds);
+        line(text, if at == 0 { "  held by: " } else { "    and by " }, &words);
+    }
+    if explained.ahead_count > 0 {
+        let first: Vec<String> = explained.ahead.iter().map(ToString::to_string).collect();
+        let more = if explained.ahead_count > explained.ahead.len() as u64 { " \u{2026}" } else { "" };
+        let jobs = if explained.ahead_count == 1 { "job" } else { "jobs" };
+        line(text, "  before it: ", &format!("{} {jobs}: {}{more}", explained.ahead_count, first.join(" ")));
     }
 }
 
@@ -108,5 +156,14 @@ fn request(job: &JobView, cards: &str) -> String {
     };
     let cpus = if job.cpus == 1 { "cpu" } else { "cpus" };
     let alone = if job.exclusive { ", the node alone" } else { "" };
-    format!("{} {cpus}, {memory}, gpus: {cards}{alone}, {}", job.cpus, gq_model::format_limit(job.time_limit))
+    let licences: Vec<String> =
+        job.licences.iter().map(|l| format!(", {} of licence {}", l.count, l.name)).collect();
+    let reservation =
+        job.reservation.as_ref().map_or_else(String::new, |name| format!(", reservation {name}"));
+    format!(
+        "{} {cpus}, {memory}, gpus: {cards}{alone}{}{reservation}, {}",
+        job.cpus,
+        licences.concat(),
+        gq_model::format_limit(job.time_limit)
+    )
 }
