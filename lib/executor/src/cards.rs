@@ -1,14 +1,23 @@
-//! One thread that looks at the cards: at the start, once a minute, and when the conf was read again. A driver that
-//! hangs holds up nothing else.
+//! One thread that looks at the cards and cuts them: at the start, once a minute, when the conf was read again, and when a run wants slices.
+//! A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
 
-use crate::event::Event;
+use crate::{
+    event::Event,
+    fitting::{Misfit, fit},
+};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use gq_gpu::Found;
-use gq_model::{Card, CardHealth};
-use std::{io, path::PathBuf, time::Duration};
+use gq_gpu::{Found, Nvml};
+use gq_model::{Card, CardHealth, CardUse, RunKey};
+use std::{
+    io,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 /// How often the cards are looked at.
 const EVERY: Duration = Duration::from_secs(60);
+/// Most wishes that wait for the thread.
+const MAX_WISHES: usize = 256;
 
 /// What the conf says of the cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,47 +28,96 @@ pub struct Declared {
     pub cards: Vec<Card>,
 }
 
-/// Starts the thread; the cards are told as [`Event::Cards`] after every look. A new conf is given through what is
-/// returned.
+/// What the thread is asked for.
+#[derive(Debug)]
+pub enum Wish {
+    /// Look, now that the conf says this.
+    Look(Declared),
+    /// See to the slices of a run that is to be launched.
+    Fit {
+        /// Which run.
+        key: RunKey,
+        /// What it is to hold.
+        cards: Vec<CardUse>,
+        /// What others hold.
+        held: Vec<CardUse>,
+    },
+}
+
+/// Starts the thread; the cards are told as [`Event::Cards`] after every look, slices as [`Event::Fitted`].
 ///
 /// # Errors
 /// When there are no threads left.
-pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Declared>> {
-    let (give, news) = bounded(1);
-    std::thread::Builder::new().name("cards".to_owned()).spawn(move || look(declared, &news, &events))?;
+pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wish>> {
+    let (give, wishes) = bounded(MAX_WISHES);
+    let looker = Looker { declared, driver: None, said: false };
+    std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
 }
 
-fn look(mut declared: Declared, news: &Receiver<Declared>, events: &Sender<Event>) {
-    let mut driver = None;
-    let mut said = false;
-    loop {
-        let found = driver.take().unwrap_or_else(|| gq_gpu::open(declared.library.as_deref()));
-        let cards = match &found {
-            Found::Cards(nvml) => nvml.inventory(),
-            Found::None { why } => {
-                if !said {
-                    log::info!("{why}: this node has no cards but those of its conf");
-                    said = true;
-                }
-                Vec::new()
+struct Looker {
+    declared: Declared,
+    driver: Option<Nvml>,
+    /// Whether it was said that there is no driver.
+    said: bool,
+}
+
+impl Looker {
+    fn live(mut self, wishes: &Receiver<Wish>, events: &Sender<Event>) {
+        loop {
+            let (_, merged) = self.look();
+            if events.send(Event::Cards(merged)).is_err() {
+                return;
             }
-        };
+            let until = Instant::now() + EVERY;
+            let mut changed = false;
+            // What waits is served before the cards are reported anew, once for all that was cut.
+            while !changed || !wishes.is_empty() {
+                match wishes.recv_deadline(until) {
+                    Ok(Wish::Look(declared)) => {
+                        if declared.library != self.declared.library {
+                            self.driver = None;
+                        }
+                        self.declared = declared;
+                        changed = true;
+                    }
+                    Ok(Wish::Fit { key, cards, held }) => {
+                        let (fitted, touched) = self.fit(cards, held);
+                        changed |= touched || fitted.is_err();
+                        if events.send(Event::Fitted(key, fitted)).is_err() {
+                            return;
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        }
+    }
+
+    /// The cards as the driver lists them, and with what the conf declares.
+    fn look(&mut self) -> (Vec<Card>, Vec<Card>) {
+        if self.driver.is_none() {
+            match gq_gpu::open(self.declared.library.as_deref()) {
+                Found::Cards(nvml) => self.driver = Some(nvml),
+                Found::None { why } => {
+                    if !std::mem::replace(&mut self.said, true) {
+                        log::info!("{why}: this node has no cards but those of its conf");
+                    }
+                }
+            }
+        }
+        let found = self.driver.as_ref().map(Nvml::inventory).unwrap_or_default();
         // A driver that is missing, or that has lost all its cards, may be loaded or replaced until the next look.
-        let is_lost = cards.iter().all(|card| card.health != CardHealth::Good);
-        driver = Some(found).filter(|found| matches!(found, Found::Cards(_)) && !is_lost);
-        if events.send(Event::Cards(gq_gpu::merge(cards, &declared.cards))).is_err() {
-            return;
+        if found.iter().all(|card| card.health != CardHealth::Good) {
+            self.driver = None;
         }
-        match news.recv_timeout(EVERY) {
-            Ok(new) => {
-                if new.library != declared.library {
-                    driver = None;
-                }
-                declared = new;
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
+        let merged = gq_gpu::merge(found.clone(), &self.declared.cards);
+        (found, merged)
+    }
+
+    fn fit(&mut self, cards: Vec<CardUse>, held: Vec<CardUse>) -> (Result<Vec<CardUse>, Misfit>, bool) {
+        let (found, merged) = self.look();
+        fit(self.driver.as_ref(), &found, &merged, cards, held)
     }
 }

@@ -1,9 +1,9 @@
 //! What the threads of `gqnode` tell its one deciding thread. They decide nothing themselves.
 
-use crate::link::Out;
+use crate::{fitting::Misfit, link::Out};
 use crossbeam_channel::Sender;
 use gq_host::Account;
-use gq_model::{Card, RunKey, Seq, Uid};
+use gq_model::{Card, CardUse, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
 
 /// Most events that wait for the deciding thread; the threads then wait for it.
@@ -20,6 +20,8 @@ pub enum Event {
     Swept(RunKey, u32),
     /// The cards were looked at.
     Cards(Vec<Card>),
+    /// The slices of a run are there, with their UUIDs; or why not.
+    Fitted(RunKey, Result<Vec<CardUse>, Misfit>),
     /// A uid was looked up: its account, if it has one, or why nobody knows.
     Account(Uid, Result<Option<Account>, String>),
     /// The link wants to know what to say of this node.

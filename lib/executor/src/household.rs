@@ -6,8 +6,8 @@ use crate::{
     ballast::Ballast,
     border,
     broom::Task,
-    cards::Declared,
     event::Event,
+    fitting::Fitting,
     link::{LinkError, Out},
     runs::Runs,
     site::{Site, StartError, life},
@@ -60,8 +60,8 @@ pub struct Household {
     pub watcher: Watcher,
     /// Who cleans up.
     pub broom: Sender<Task>,
-    /// Who looks at the cards.
-    pub cards: Sender<Declared>,
+    /// Who waits for slices, and who holds which cards.
+    pub fitting: Fitting,
     /// Who looks up accounts.
     pub accounts: Accounts,
     /// What happens.
@@ -90,7 +90,7 @@ pub struct Loose {
     /// When starts are reported that no end follows.
     starts_due: Option<Instant>,
     /// What could not be done yet.
-    later: Vec<Effect>,
+    pub(crate) later: Vec<Effect>,
     /// Why a controller was turned away; said once.
     turned_away: Option<TurnAway>,
     beats: u64,
@@ -260,6 +260,7 @@ impl Household {
             }
             Event::Swept(key, left) => self.decide(Input::Swept { key, left, at: now() }, todo),
             Event::Cards(cards) => self.decide(Input::Cards(cards), todo),
+            Event::Fitted(key, fitted) => self.fitted(key, fitted, todo),
             Event::Account(uid, found) => self.account_told(uid, &found, todo),
             // If the link's thread is gone, so is what it wanted.
             Event::HeadWanted(give) => drop(give.send(self.head())),
@@ -543,7 +544,7 @@ impl Household {
                     "the conf was read again; folders, names and sockets count from the next start on"
                 );
                 // Full: it is about to look, and the conf is looked at with the next reload.
-                if self.cards.try_send(self.site.declared()).is_err() {
+                if !self.fitting.declare(self.site.declared()) {
                     log::warn!(
                         "the cards are being looked at; reload again in a moment if they were changed"
                     );

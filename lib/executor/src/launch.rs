@@ -1,9 +1,13 @@
-//! Launching a run that is to be launched: its user's account, its folder, its supervisor. A run waits for its account;
-//! the deciding thread never does.
+//! Launching a run that is to be launched: its slices, its user's account, its folder, its supervisor. A run waits for its slices and
+//! its account; the deciding thread never does.
 
-use crate::{accounts::Entry, household::Household};
+use crate::{
+    accounts::Entry,
+    fitting::{Fitting, Misfit},
+    household::Household,
+};
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
-use gq_model::{Assignment, RunKey, Uid};
+use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
 use std::{
     fs::DirBuilder,
@@ -15,14 +19,51 @@ use std::{
 /// Why a run is not launched whose user could not be looked up in time.
 const NO_ANSWER: &str =
     "account lookup does not answer; look at this node's directory service (nsswitch.conf)";
+/// Why a run is not launched whose slices did not come in time.
+const DRIVER_HANGS: &str = "the NVIDIA driver does not answer: its slices were neither found nor cut";
 
 impl Household {
-    /// Launches a run: now, if its user's account is known, else when it is.
+    /// Launches a run: now, if it needs no slices and its user's account is known, else when they are there.
     pub(crate) fn launch(&mut self, assignment: &Assignment, todo: &mut Vec<Effect>) {
+        let key = assignment.key;
+        self.runs.hold(key, &assignment.cards);
+        if !Fitting::is_needed(assignment) {
+            return self.launch_fitted(assignment, todo);
+        }
+        let held = self.runs.held_beside(key, |other| self.node.lives(other));
+        if !self.fitting.enter(assignment, held, Instant::now()) {
+            self.loose.later.push(Effect::Launch(Box::new(assignment.clone())));
+        }
+    }
+
+    /// Launches a run whose slices are there.
+    fn launch_fitted(&mut self, assignment: &Assignment, todo: &mut Vec<Effect>) {
         match self.accounts.enter(assignment, Instant::now()) {
             Entry::Known(account) => self.launch_as(assignment, Some(account), todo),
             Entry::Waits => {}
-            Entry::Busy => self.not_launched(assignment.key, NO_ANSWER, todo),
+            Entry::Busy => self.not_launched(assignment.key, Reason::LaunchFailure, NO_ANSWER, todo),
+        }
+    }
+
+    /// Launches the run whose slices are there now, or gives it up.
+    pub(crate) fn fitted(
+        &mut self,
+        key: RunKey,
+        fitted: Result<Vec<CardUse>, Misfit>,
+        todo: &mut Vec<Effect>,
+    ) {
+        match fitted {
+            Ok(cards) => {
+                if let Some(assignment) = self.fitting.told(key, cards) {
+                    self.runs.hold(key, &assignment.cards);
+                    self.launch_fitted(&assignment, todo);
+                }
+            }
+            Err(Misfit { reason, detail }) => {
+                if self.fitting.give_up(key) {
+                    self.not_launched(key, reason, &detail, todo);
+                }
+            }
         }
     }
 
@@ -38,27 +79,30 @@ impl Household {
             match found {
                 // A supervisor of a user who has no account says so, or does without.
                 Ok(account) => self.launch_as(&assignment, account.clone(), todo),
-                Err(why) => self.not_launched(assignment.key, why, todo),
+                Err(why) => self.not_launched(assignment.key, Reason::LaunchFailure, why, todo),
             }
         }
     }
 
-    /// Gives up the launches that have waited long enough for an account.
+    /// Gives up the launches that have waited long enough for an account, or for their slices.
     pub(crate) fn give_up_launches(&mut self, todo: &mut Vec<Effect>) {
         for assignment in self.accounts.overdue(Instant::now()) {
-            self.not_launched(assignment.key, NO_ANSWER, todo);
+            self.not_launched(assignment.key, Reason::LaunchFailure, NO_ANSWER, todo);
+        }
+        for key in self.fitting.overdue(Instant::now()) {
+            self.not_launched(key, Reason::LaunchFailure, DRIVER_HANGS, todo);
         }
     }
 
     fn launch_as(&mut self, assignment: &Assignment, account: Option<Account>, todo: &mut Vec<Effect>) {
         if let Err(e) = self.try_to_launch(assignment, account) {
-            self.not_launched(assignment.key, &e.to_string(), todo);
+            self.not_launched(assignment.key, Reason::LaunchFailure, &e.to_string(), todo);
         }
     }
 
-    fn not_launched(&mut self, key: RunKey, why: &str, todo: &mut Vec<Effect>) {
+    fn not_launched(&mut self, key: RunKey, reason: Reason, why: &str, todo: &mut Vec<Effect>) {
         log::error!("run {key} cannot be launched: {why}");
-        self.decide(Input::LaunchFailed { key, detail: why.to_owned() }, todo);
+        self.decide(Input::LaunchFailed { key, reason, detail: why.to_owned() }, todo);
     }
 
     fn try_to_launch(&mut self, assignment: &Assignment, account: Option<Account>) -> io::Result<()> {

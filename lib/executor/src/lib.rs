@@ -2,8 +2,8 @@
 //! and runs no job itself: that is `gqstep`'s.
 //!
 //! One thread decides and acts (`household`). Others wait for it: `watcher` for the log and for supervisors, `link` (or
-//! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver, `accounts` for
-//! the directory of users.
+//! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver (and to cut cards), `accounts` for
+//! the directory of users. `fitting` says which runs wait for slices.
 
 mod accounts;
 mod ballast;
@@ -12,6 +12,7 @@ mod broom;
 mod cards;
 mod event;
 mod files;
+mod fitting;
 mod folders;
 mod household;
 mod launch;
@@ -111,6 +112,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         .map_err(system("supervisors cannot be watched"))?;
     let broom = broom::start(tell.clone()).map_err(system("a thread cannot be started"))?;
     let cards = cards::start(site.declared(), tell.clone()).map_err(system("a thread cannot be started"))?;
+    let fitting = fitting::Fitting::asking(cards);
     let accounts = accounts::start(tell.clone()).map_err(system("a thread cannot be started"))?;
     let mut household = Household {
         site,
@@ -120,7 +122,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         epoch,
         watcher,
         broom,
-        cards,
+        fitting,
         accounts,
         events,
         signals,

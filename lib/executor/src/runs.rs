@@ -1,9 +1,9 @@
-//! What is known of each run outside the node's mind: its supervisor's process, and how its processes are found when
-//! that supervisor is dead. It never says what state a run is in.
+//! What is known of each run outside the node's mind: its supervisor's process, how its processes are found when
+//! that supervisor is dead, and the cards it was given. It never says what state a run is in.
 
 use crate::watcher::Watcher;
 use gq_host::{Control, Remains, Supervisor, run_marker};
-use gq_model::{Assignment, RunKey};
+use gq_model::{Assignment, CardUse, RunKey};
 use gq_nodelog::{Record, Taken};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +25,8 @@ struct Facts {
 pub struct Runs {
     facts: BTreeMap<RunKey, Facts>,
     watched: BTreeMap<u64, (RunKey, Supervisor)>,
+    /// The cards that each run was given.
+    held: BTreeMap<RunKey, Vec<CardUse>>,
     /// Runs whose supervisor lives (its folder is locked) and cannot be watched: its process is not known yet.
     unseen: BTreeSet<RunKey>,
 }
@@ -33,7 +35,10 @@ impl Runs {
     /// Learns from a record of the log.
     pub fn note(&mut self, record: &Record) {
         match record {
-            Record::Taken { what: Taken::Start(assignment), .. } => self.enter(assignment),
+            Record::Taken { what: Taken::Start(assignment), .. } => {
+                self.enter(assignment);
+                self.hold(assignment.key, &assignment.cards);
+            }
             Record::Up { key, pid, pid_start } => {
                 if let Some(facts) = self.facts.get_mut(key) {
                     facts.up = Some((*pid, *pid_start));
@@ -66,6 +71,20 @@ impl Runs {
     pub fn forget(&mut self, key: RunKey) {
         self.facts.remove(&key);
         self.unseen.remove(&key);
+        self.held.remove(&key);
+    }
+
+    /// A run was given these cards.
+    pub fn hold(&mut self, key: RunKey, cards: &[CardUse]) {
+        if !cards.is_empty() {
+            self.held.insert(key, cards.to_vec());
+        }
+    }
+
+    /// The cards of all runs but `key` that live, as `lives` says.
+    pub fn held_beside(&self, key: RunKey, lives: impl Fn(RunKey) -> bool) -> Vec<CardUse> {
+        let others = self.held.iter().filter(|(other, _)| **other != key && lives(**other));
+        others.flat_map(|(_, cards)| cards.iter().cloned()).collect()
     }
 
     /// How the processes of a run are found.

@@ -1,6 +1,6 @@
-//! Declared cards: how they stand to the found ones, and how a job names what it holds. Asks no driver.
+//! Declared cards: how they stand to the found ones. Asks no driver.
 
-use gq_model::{Card, CardHealth, CardUse, Slice};
+use gq_model::{Card, CardHealth, Slice};
 
 /// The cards of a node by what was `found` on it and what its conf has `declared`.
 ///
@@ -83,12 +83,4 @@ fn adopt(card: &mut Card, real: &Card) {
         (false, false, _) | (true, true, None) => return,
     };
     card.health = CardHealth::Failed(format!("{wrong}: change [[node.gpu]], or leave it out"));
-}
-
-/// The value of `CUDA_VISIBLE_DEVICES` for what a job holds on a node: a comma list of UUIDs, the index for a declared card;
-/// empty, which hides every card, when it holds none.
-pub fn visible_devices(cards: &[CardUse]) -> String {
-    let names: Vec<String> =
-        cards.iter().map(|card| card.uuid.clone().unwrap_or_else(|| card.index.to_string())).collect();
-    names.join(",")
 }

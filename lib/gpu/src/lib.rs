@@ -11,5 +11,5 @@ mod nvml;
 mod slices;
 
 pub use cut::CutError;
-pub use declared::{merge, visible_devices};
+pub use declared::merge;
 pub use nvml::{CardError, Found, Nvml, open};

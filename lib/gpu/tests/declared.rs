@@ -1,7 +1,7 @@
-//! Declared cards beside found ones, and the names a job gets for what it holds.
+//! Declared cards beside found ones.
 
-use gq_gpu::{merge, visible_devices};
-use gq_model::{Card, CardHealth, CardUse, MiB, Placement, Slice, known_grid};
+use gq_gpu::merge;
+use gq_model::{Card, CardHealth, MiB, Placement, Slice, known_grid};
 
 fn slice(profile: &str, real: Option<u32>) -> Slice {
     Slice {
@@ -155,18 +155,4 @@ fn a_card_declared_in_mig_mode_is_cut_as_it_was_found() {
     let alone = merge(Vec::new(), &[open.clone(), guessed.clone()]);
     assert_eq!((alone[0].mig, &alone[0].grid), (true, &open.grid));
     assert_eq!(alone[1].slices, guessed.slices);
-}
-
-#[test]
-fn a_job_sees_what_it_holds_and_nothing_else() {
-    let held = |index, uuid: Option<&str>, slice: Option<&str>| CardUse {
-        index,
-        uuid: uuid.map(str::to_string),
-        placement: None,
-        slice: slice.map(str::to_string),
-    };
-    assert_eq!(visible_devices(&[]), "");
-    assert_eq!(visible_devices(&[held(3, Some("GPU-a"), None), held(5, Some("GPU-b"), None)]), "GPU-a,GPU-b");
-    assert_eq!(visible_devices(&[held(1, Some("MIG-a"), Some("1g.10gb"))]), "MIG-a");
-    assert_eq!(visible_devices(&[held(0, None, None), held(2, None, None)]), "0,2");
 }

@@ -144,6 +144,11 @@ impl Node {
         self.runs.keys().copied()
     }
 
+    /// Whether a run is known and not over: what it was given is still its own.
+    pub fn lives(&self, key: RunKey) -> bool {
+        self.runs.get(&key).is_some_and(|run| !run.is_over())
+    }
+
     /// Whether [`Node::number`] may be called a moment later without harm: there is nothing to say but starts.
     pub fn is_patient(&self) -> bool {
         self.joined && self.outbox.is_patient()
@@ -179,10 +184,10 @@ impl Node {
             Input::Order { seq, order, at } => self.order(seq, order, at, &mut todo),
             Input::Acked { epoch, up_to } => self.acked(epoch, up_to, &mut todo),
             Input::Logged(record) => self.logged(record, &mut todo),
-            Input::LaunchFailed { key, detail } => {
+            Input::LaunchFailed { key, reason, detail } => {
                 let failed = self.runs.get(&key).is_some_and(|run| matches!(run.stage, Stage::Launching));
                 if failed {
-                    self.refuse(key, Fault::Site, detail, &mut todo);
+                    self.refuse(key, Fault::Site, reason, detail, &mut todo);
                 }
             }
             Input::SupervisorGone { key } => self.supervisor_gone(key, &mut todo),
@@ -307,7 +312,7 @@ impl Node {
         let earlier = self.earlier_lives(key);
         let Some(run) = self.runs.get_mut(&key) else { return };
         if let Some((fault, detail)) = run.refusal.take() {
-            self.refuse(key, fault, detail, todo);
+            self.refuse(key, fault, Reason::LaunchFailure, detail, todo);
         } else if run.boot != Some(self.me.boot) {
             self.end(key, boot_lost(), at, todo);
         } else if earlier {
@@ -428,7 +433,8 @@ impl Node {
             (_, Some(why)) => self.end(key, stopped(why), at, todo),
             (After::End, None) => self.end(key, lost(), at, todo),
             (After::Refuse, None) => {
-                self.refuse(key, Fault::Site, String::from("gqstep ended before it was up"), todo);
+                let detail = String::from("gqstep ended before it was up");
+                self.refuse(key, Fault::Site, Reason::LaunchFailure, detail, todo);
             }
             (After::Begin, None) => self.begin(key, at, todo),
         }
@@ -486,8 +492,7 @@ impl Node {
     }
 
     /// A start that the node itself refused.
-    fn refuse(&mut self, key: RunKey, fault: Fault, detail: String, todo: &mut Vec<Effect>) {
-        let reason = Reason::LaunchFailure;
+    fn refuse(&mut self, key: RunKey, fault: Fault, reason: Reason, detail: String, todo: &mut Vec<Effect>) {
         todo.push(Effect::Append(Record::Refused { key, fault, reason, detail: detail.clone() }));
         self.over(key, Report::Refused { key, fault, reason, detail }, todo);
     }

@@ -185,6 +185,8 @@ pub enum Input {
     LaunchFailed {
         /// Of which run.
         key: RunKey,
+        /// Why, in one word.
+        reason: Reason,
         /// Why.
         detail: String,
     },

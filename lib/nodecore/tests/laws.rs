@@ -179,7 +179,8 @@ impl World {
                 assert!(!self.stopped_first.contains(&a.key), "seed {seed}: {} was stopped before", a.key);
                 assert_eq!(a.boot, self.boot, "seed {seed}: a start of another boot was obeyed");
                 if self.dice.one_in(20) {
-                    return self.input(Input::LaunchFailed { key: a.key, detail: "no room".into() });
+                    let reason = Reason::CardGone;
+                    return self.input(Input::LaunchFailed { key: a.key, reason, detail: "no room".into() });
                 }
                 self.supervisors.insert(a.key, Step::Born);
             }

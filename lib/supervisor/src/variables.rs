@@ -11,6 +11,8 @@ use std::{
 const OF_ONE_JOB: &[&str] = &[
     "GQ_ARRAY_JOB_ID",
     "GQ_ARRAY_TASK_ID",
+    "GQ_SLICES",
+    "GQ_SLICE_PROFILES",
     "SLURM_ARRAY_JOB_ID",
     "SLURM_ARRAY_TASK_ID",
     "SLURM_CPUS_PER_TASK",
@@ -85,13 +87,41 @@ fn entry(name: &str, value: &[u8]) -> Vec<u8> {
     [name.as_bytes(), b"=", value].concat()
 }
 
-/// `CUDA_VISIBLE_DEVICES`: UUIDs, or indices of declared cards; empty when the job holds none, so that it sees none.
-fn visible(cards: &[CardUse]) -> String {
-    list(cards, |card| card.uuid.clone().unwrap_or_else(|| card.index.to_string()))
+/// What `CUDA_VISIBLE_DEVICES` calls a card or slice: its UUID, the card's index where that is declared.
+fn device(card: &CardUse) -> String {
+    card.uuid.clone().unwrap_or_else(|| card.index.to_string())
 }
 
-fn list(cards: &[CardUse], what: impl Fn(&CardUse) -> String) -> String {
-    cards.iter().map(what).collect::<Vec<_>>().join(",")
+/// `CUDA_VISIBLE_DEVICES`: each device once; empty when the job holds none, so that it sees none.
+fn visible(cards: &[CardUse]) -> String {
+    each_once(cards, device)
+}
+
+/// The cards that a job holds, whole or in part.
+fn indices(cards: &[CardUse]) -> String {
+    each_once(cards, |card| card.index.to_string())
+}
+
+/// A comma list in the order of the cards, without what is in it already: slices may lie on one card.
+fn each_once(cards: &[CardUse], what: impl Fn(&CardUse) -> String) -> String {
+    let mut seen = BTreeSet::new();
+    let words: Vec<String> = cards.iter().map(what).filter(|word| seen.insert(word.clone())).collect();
+    words.join(",")
+}
+
+/// What tells the tasks of a job which slice is whose, where it holds slices: the n-th word is the n-th task's.
+fn slices(cards: &[CardUse]) -> Vec<(&'static str, String)> {
+    let slices: Vec<&CardUse> = cards.iter().filter(|card| card.slice.is_some()).collect();
+    if slices.is_empty() {
+        return Vec::new();
+    }
+    let list = |what: &dyn Fn(&CardUse) -> String| {
+        slices.iter().map(|card| what(card)).collect::<Vec<_>>().join(",")
+    };
+    vec![
+        ("GQ_SLICES", list(&device)),
+        ("GQ_SLICE_PROFILES", list(&|card| card.slice.clone().unwrap_or_default())),
+    ]
 }
 
 fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
@@ -109,7 +139,7 @@ fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
         ("GQ_NODELIST", node.clone()),
         ("GQ_CPUS", a.cpus.to_string()),
         ("GQ_MEMORY_MIB", a.memory.0.to_string()),
-        ("GQ_GPUS", list(&a.cards, |card| card.index.to_string())),
+        ("GQ_GPUS", indices(&a.cards)),
         ("GQ_SUBMIT_DIR", spec.submit_dir.clone()),
         ("GQ_SUBMIT_HOST", spec.submit_host.clone()),
         ("CUDA_VISIBLE_DEVICES", visible(&a.cards)),
@@ -175,7 +205,10 @@ fn when_asked(source: &Source<'_>) -> Vec<(&'static str, String)> {
     }
     if !a.cards.is_empty() {
         set("SLURM_GPUS_ON_NODE", Some(a.cards.len().to_string()));
-        set("SLURM_JOB_GPUS", Some(list(&a.cards, |card| card.index.to_string())));
+        set("SLURM_JOB_GPUS", Some(indices(&a.cards)));
+    }
+    for (name, value) in slices(&a.cards) {
+        set(name, Some(value));
     }
     set("SLURM_GPUS_PER_NODE", spec.gpus_per_node.map(|n| n.to_string()));
     set("SLURM_GPUS_PER_TASK", spec.gpus_per_task.map(|n| n.to_string()));
@@ -232,6 +265,33 @@ mod tests {
             }
         }
         names
+    }
+
+    fn held(index: u32, uuid: Option<&str>, slice: Option<&str>) -> CardUse {
+        CardUse { index, uuid: uuid.map(Into::into), slice: slice.map(Into::into), placement: None }
+    }
+
+    #[test]
+    fn a_job_sees_its_slices_and_each_task_finds_its_own() {
+        let cut = [
+            held(1, Some("MIG-a"), Some("1g.10gb")),
+            held(1, Some("MIG-b"), Some("2g.20gb")),
+            held(3, Some("MIG-c"), Some("1g.10gb")),
+        ];
+        assert_eq!((visible(&cut).as_str(), indices(&cut).as_str()), ("MIG-a,MIG-b,MIG-c", "1,3"));
+        let told = [
+            ("GQ_SLICES", "MIG-a,MIG-b,MIG-c".to_owned()),
+            ("GQ_SLICE_PROFILES", "1g.10gb,2g.20gb,1g.10gb".to_owned()),
+        ];
+        assert_eq!(slices(&cut), told);
+        // Declared: there is no name but the card's index, and two slices may have the same.
+        let declared = [held(0, None, Some("1g.10gb")), held(0, None, Some("1g.10gb"))];
+        assert_eq!((visible(&declared).as_str(), indices(&declared).as_str()), ("0", "0"));
+        assert_eq!(slices(&declared)[0], ("GQ_SLICES", "0,0".to_owned()));
+        // Whole cards.
+        let whole = [held(0, Some("GPU-a"), None), held(2, None, None)];
+        assert_eq!((visible(&whole).as_str(), indices(&whole).as_str()), ("GPU-a,2", "0,2"));
+        assert!(slices(&whole).is_empty() && visible(&[]).is_empty());
     }
 
     #[test]

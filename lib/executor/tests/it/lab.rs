@@ -29,6 +29,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Lab {
     pub dir: TempDir,
+    driver: Option<TempDir>,
     pub cluster: ClusterId,
     node: Option<Child>,
     listener: Listener,
@@ -48,8 +49,29 @@ pub fn name() -> NodeName {
 }
 
 impl Lab {
-    /// Makes the folders; nothing is started.
+    /// Makes the folders, for a node with two declared cards; nothing is started.
     pub fn new() -> Self {
+        Self::with("", "[[node.gpu]]\nmodel = \"A100\"\ncount = 2\nmemory = \"80G\"\n")
+    }
+
+    /// A node that has joined, with the cards of a machine that the stand-in driver describes (see `standin_nvml`). The driver and
+    /// the machine lie in the lab's folder.
+    pub fn with_driver(machine: &standin_nvml::Machine) -> Self {
+        let driver = tempfile::tempdir().unwrap();
+        let library = standin_nvml::place(driver.path(), machine).unwrap();
+        let mut lab = Self::with(&format!("nvml_library = \"{}\"\n", library.display()), "");
+        lab.driver = Some(driver);
+        lab.start(&[]);
+        lab.link();
+        lab
+    }
+
+    /// Changes the machine that the driver describes.
+    pub fn edit(&self, how: impl FnOnce(&mut standin_nvml::Machine)) {
+        standin_nvml::edit(self.driver.as_ref().unwrap().path(), how).unwrap();
+    }
+
+    fn with(cluster_keys: &str, cards: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cluster = ClusterId([5; 16]);
         for folder in ["spool", "spool/jobs", "spool/jobs/00", "state", "run", "work"] {
@@ -61,8 +83,7 @@ impl Lab {
         let at = |folder: &str| dir.path().join(folder).display().to_string();
         let conf = format!(
             "[cluster]\nname = \"lab\"\nuser = \"root\"\nallow_test_run = true\nspool_dir = \"{}\"\nstate_dir = \"{}\"\n\
-             run_dir = \"{}\"\nnode_dir = \"{}\"\n[[node]]\nname = \"ws1\"\ncpus = 3\nmemory = \"4G\"\n\
-             [[node.gpu]]\nmodel = \"A100\"\ncount = 2\nmemory = \"80G\"\n",
+             run_dir = \"{}\"\nnode_dir = \"{}\"\n{cluster_keys}[[node]]\nname = \"ws1\"\ncpus = 3\nmemory = \"4G\"\n{cards}",
             at("spool"),
             at("state"),
             at("run"),
@@ -72,6 +93,7 @@ impl Lab {
         let listener = Listener::bind(&dir.path().join("run/gqd.sock"), 0o600).unwrap();
         Self {
             dir,
+            driver: None,
             cluster,
             node: None,
             listener,

@@ -5,3 +5,4 @@ mod files;
 mod lab;
 mod lives;
 mod orders;
+mod slices;
