@@ -50,7 +50,7 @@ pub enum Wish {
 /// When there are no threads left.
 pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wish>> {
     let (give, wishes) = bounded(MAX_WISHES);
-    let looker = Looker { declared, driver: None, said: false };
+    let looker = Looker { declared, driver: None, said: false, told: Vec::new() };
     std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
 }
@@ -60,12 +60,15 @@ struct Looker {
     driver: Option<Nvml>,
     /// Whether it was said that there is no driver.
     said: bool,
+    /// The cards as they were told last.
+    told: Vec<Card>,
 }
 
 impl Looker {
     fn live(mut self, wishes: &Receiver<Wish>, events: &Sender<Event>) {
         loop {
             let (_, merged) = self.look();
+            self.told.clone_from(&merged);
             if events.send(Event::Cards(merged)).is_err() {
                 return;
             }
@@ -117,6 +120,14 @@ impl Looker {
     }
 
     fn fit(&mut self, cards: Vec<CardUse>, held: Vec<CardUse>) -> (Result<Vec<CardUse>, Misfit>, bool) {
+        // No driver is asked for what only the conf knows.
+        let is_declared = |one: &CardUse| {
+            let card = self.told.iter().find(|card| card.index == one.index);
+            one.uuid.is_none() && card.is_some_and(|card| card.uuid.is_none())
+        };
+        if cards.iter().all(is_declared) {
+            return (Ok(cards), false);
+        }
         let (found, merged) = self.look();
         fit(self.driver.as_ref(), &found, &merged, cards, held)
     }
