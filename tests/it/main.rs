@@ -19,6 +19,7 @@ mod manual;
 mod order;
 mod personal;
 mod running;
+mod sim;
 mod steering;
 mod storm;
 mod submission;

@@ -1,4 +1,4 @@
-//! The manual: that the committed pages of the daemons are those of their option tables, and that every page renders.
+//! The manual: that the committed pages of the daemons and of the simulator are those of their option tables, and that every page renders.
 
 use std::{
     fs,
@@ -12,10 +12,14 @@ fn folder() -> PathBuf {
 
 /// `GQ_BLESS=1` writes the pages anew.
 #[test]
-fn the_pages_of_the_daemons_are_those_of_their_options() {
-    for (name, command) in [("gqd", gq_controller::command()), ("gqnode", gq_executor::command())] {
-        let page = gq_client::page::man_page(command, "8");
-        let file = folder().join(name).with_extension("8");
+fn the_pages_of_daemons_and_simulator_are_those_of_their_options() {
+    for (name, command, section) in [
+        ("gqd", gq_controller::command(), "8"),
+        ("gqnode", gq_executor::command(), "8"),
+        ("gqsim", gq_sim::command(), "1"),
+    ] {
+        let page = gq_client::page::man_page(command, section);
+        let file = folder().join(name).with_extension(section);
         if std::env::var_os("GQ_BLESS").is_some() {
             fs::write(&file, &page).unwrap();
         }
@@ -60,5 +64,5 @@ fn every_page_renders_without_a_warning() {
         }
         count += 1;
     }
-    assert!(count >= 8, "{count} pages");
+    assert!(count >= 9, "{count} pages");
 }

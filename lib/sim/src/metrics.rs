@@ -289,22 +289,12 @@ fn overtakings(jobs: &[TraceJob], fates: &[Fate]) -> (u64, u64) {
         _ => None,
     };
     let starts: Vec<i64> = order.iter().filter_map(start).collect();
+    // A job that never started lets everybody behind it pass.
     let mut latest = i64::MIN;
     let mut backfilled = 0;
-    for start in starts.iter().filter(|start| **start < i64::MAX) {
+    for start in &starts {
         backfilled += u64::from(*start < latest);
         latest = latest.max(*start);
-    }
-    let never = starts.iter().any(|start| *start == i64::MAX);
-    if never {
-        // A job that never started lets everybody behind it pass.
-        let first = starts.iter().position(|start| *start == i64::MAX).unwrap_or_default();
-        backfilled = 0;
-        latest = i64::MIN;
-        for (at, start) in starts.iter().enumerate().filter(|(_, start)| **start < i64::MAX) {
-            backfilled += u64::from(*start < latest || at > first);
-            latest = latest.max(*start);
-        }
     }
     (backfilled, most_overtaken(&starts))
 }

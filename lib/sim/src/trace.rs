@@ -80,6 +80,8 @@ pub(crate) struct TraceJob {
     pub(crate) cards: u32,
     /// How much of each card, in thousandths: less than [`WHOLE`] is a part of one card.
     pub(crate) card_milli: u32,
+    /// The profile of the slices it gets instead of whole cards; empty for none.
+    pub(crate) profile: Name,
     /// The model of the cards; empty for any.
     pub(crate) model: Name,
     /// Whose it is.

@@ -203,7 +203,7 @@ fn figures_of_published_starts_are_the_published_ones() {
     let published: [Published; 4] = [
         ("KTH-SP2-1996-2.1-cln", 100, "fcfs", 27_992, 218_832.062, 4294.5004, 0.6837, 28_779_758, 0),
         ("KTH-SP2-1996-2.1-cln", 100, "easy", 27_992, 6351.4934, 86.3712, 0.6841, 28_763_776, 16_601),
-        ("HPC2N-2002-2.1-cln", 240, "easy", 202_876, 10_800.5278, 89.0365, 0.5906, 109_598_927, 37_793),
+        ("HPC2N-2002-2.1-cln", 240, "easy", 202_876, 10800.5278, 89.0365, 0.5906, 109_598_927, 37_793),
         ("LLNL-Thunder-2007-1.1-cln", 4008, "easy", 113_613, 317.4399, 4.3836, 0.8635, 12_976_994, 10_126),
     ];
     for (log, procs, policy, jobs, wait, slowdown, utilisation, makespan, backfilled) in published {

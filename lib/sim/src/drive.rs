@@ -1,0 +1,254 @@
+//! The drive: runs the engine's own turns over a log, under a virtual clock. Decides nothing: what starts is the plan's business.
+//!
+//! At each second in which something happens there is one turn: the reports of all runs that end in it, then all submissions of it,
+//! then one planning pass. Time is whole seconds of the log.
+
+use crate::{
+    metrics::Fate,
+    nodes::Nodes,
+    progress::Progress,
+    request::Requests,
+    trace::{Trace, TraceJob},
+    trouble::Trouble,
+    world::World,
+};
+use gq_cluster::Cluster;
+use gq_engine::{
+    Actor, Answer, ClientId, Context, Courier, Effect, Filing, Input, Keeper, Order, Over, Record, Refusal,
+    Step, Submission, Turn,
+};
+use gq_model::{JobId, RunKey, Timestamp, Token, Uid};
+use gq_sched::Outlook;
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    convert::Infallible,
+    time::{Duration, Instant},
+};
+
+/// The uid of the first user of a log.
+const FIRST_UID: u32 = 1000;
+/// Where the virtual clock's zero lies on the daemons' clocks, in seconds since 1970: far from the beginning of time.
+const EPOCH: i64 = 1_000_000_000;
+
+/// A second of the log as the engine's time.
+pub(crate) fn stamp(second: i64) -> Timestamp {
+    Timestamp::from_secs(second.saturating_add(EPOCH))
+}
+
+/// The engine's time as a second of the log, rounded up.
+fn second(at: Timestamp) -> i64 {
+    at.secs_up().saturating_sub(EPOCH)
+}
+
+/// What a simulation left.
+#[derive(Debug, Default)]
+pub(crate) struct Driven {
+    /// What became of the jobs, in the order of the log.
+    pub(crate) fates: Vec<Fate>,
+    /// How long each turn took.
+    pub(crate) turns: Vec<Duration>,
+    /// Why jobs were refused, each reason once, with how many.
+    pub(crate) refusals: Vec<(String, u64)>,
+}
+
+/// Keeps nothing.
+struct NoKeeper;
+
+impl Keeper for NoKeeper {
+    type Error = Infallible;
+    fn keep(&mut self, _record: &Record<'_>) -> Result<(), Infallible> {
+        Ok(())
+    }
+    fn load(&mut self) -> Result<Cluster, Infallible> {
+        Ok(Cluster::default())
+    }
+}
+
+/// An end that is due, or an order to end.
+type Due = Reverse<(i64, JobId, u32)>;
+
+/// What is known of one job while it is simulated, and the ends that are due.
+struct Book<'t> {
+    jobs: &'t [TraceJob],
+    /// The place in the log of each job of the engine, by id.
+    places: Vec<u32>,
+    fates: Vec<Fate>,
+    due: BinaryHeap<Due>,
+    nodes: Nodes,
+    now: i64,
+    refusals: Vec<(String, u64)>,
+}
+
+impl Book<'_> {
+    fn place(&self, id: JobId) -> Option<usize> {
+        self.places.get(usize::try_from(id.0).ok()?).map(|place| *place as usize)
+    }
+
+    fn answer(&mut self, client: ClientId, answer: Answer) {
+        let Ok(place) = u32::try_from(client.0) else { return };
+        match answer {
+            Answer::Submitted(id) => {
+                let at = usize::try_from(id.0).unwrap_or(usize::MAX);
+                if self.places.len() <= at && at < usize::MAX {
+                    self.places.resize(at + 1, u32::MAX);
+                }
+                if let Some(slot) = self.places.get_mut(at) {
+                    *slot = place;
+                }
+            }
+            Answer::Refused(refusal) => {
+                if let Some(fate) = self.fates.get_mut(place as usize) {
+                    fate.refused = true;
+                }
+                match self.refusals.iter_mut().find(|(text, _)| *text == refusal.text) {
+                    Some((_, count)) => *count += 1,
+                    None => self.refusals.push((refusal.text, 1)),
+                }
+            }
+            Answer::Tested { .. } | Answer::Done { .. } => {}
+        }
+    }
+
+    /// A node was told to start a run: it does so at once, and its end is due.
+    fn start(&mut self, key: RunKey, node: &gq_model::NodeName) {
+        let Some(place) = self.place(key.job) else { return };
+        let (Some(job), Some(fate)) = (self.jobs.get(place), self.fates.get_mut(place)) else { return };
+        let end = self.now.saturating_add(job.run);
+        (fate.start, fate.end) = (Some(self.now), Some(end));
+        self.nodes.start(key, node, self.now);
+        self.due.push(Reverse((end, key.job, key.run.0)));
+    }
+
+    /// A node was told to end a run: that takes it a second.
+    fn stop(&mut self, key: RunKey) {
+        let end = self.now.saturating_add(1);
+        if let Some(fate) = self.place(key.job).and_then(|place| self.fates.get_mut(place)) {
+            fate.end = Some(end);
+        }
+        self.nodes.stop(key);
+        self.due.push(Reverse((end, key.job, key.run.0)));
+    }
+}
+
+impl Courier for Book<'_> {
+    fn file(&mut self, filings: &[Filing]) -> Vec<Option<Refusal>> {
+        // None is refused; none to say so of is as good.
+        let _ = filings;
+        Vec::new()
+    }
+    fn settle(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+    fn give_back(&mut self, _filings: &[Filing]) {}
+    fn publish(&mut self, _cluster: &Cluster, steps: &[Step], outlook: Option<Outlook>) {
+        let _ = (steps, outlook);
+    }
+    fn act(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Reply(client, answer) => self.answer(client, answer),
+                Effect::Order { node, order, .. } => match order {
+                    Order::Start(assignment) => self.start(assignment.key, &node),
+                    Order::Cancel(key) | Order::Requeue(key) => self.stop(key),
+                    Order::Stray(_) | Order::Signal(..) => {}
+                },
+                Effect::File { .. } | Effect::Discard { .. } | Effect::Outlook(_) => {}
+            }
+        }
+    }
+    fn over(&mut self, _jobs: Vec<Over>) {}
+}
+
+/// The engine, with its clock.
+struct Engine<'w> {
+    cluster: Cluster,
+    world: &'w World,
+    turns: Vec<Duration>,
+}
+
+impl Engine<'_> {
+    fn turn(&mut self, book: &mut Book<'_>, inputs: &[Input]) -> Result<(), Trouble> {
+        let context = Context { now: stamp(book.now), shard: 0 };
+        let began = Instant::now();
+        let done = Turn::run(&mut self.cluster, &self.world.policy, context, inputs, &mut NoKeeper, book);
+        self.turns.push(began.elapsed());
+        done.map_err(|error| Trouble::usage(format!("the engine stopped at second {}: {error:?}", book.now)))
+    }
+
+    /// The next second in which something happens that neither a job nor a node brings.
+    fn timer(&self) -> Option<i64> {
+        self.cluster.queue().next_ripe().map(|(at, _)| second(at))
+    }
+}
+
+/// Drives the world over the log until all jobs have ended, or until `last` when it is given.
+///
+/// # Errors
+/// When the engine comes to a state that it calls illegal.
+pub(crate) fn drive(world: &World, trace: &Trace, last: Option<i64>) -> Result<Driven, Trouble> {
+    let mut order: Vec<u32> = (0..u32::try_from(trace.jobs.len()).unwrap_or(u32::MAX)).collect();
+    let submit = |place: &u32| trace.jobs.get(*place as usize).map_or(0, |job| job.submit);
+    // Stable: jobs of one second stay in the order of the log.
+    order.sort_by_key(submit);
+    let mut arrivals = order.iter().copied().peekable();
+    let first = arrivals.peek().map_or(0, submit);
+    let mut book = Book {
+        jobs: &trace.jobs,
+        places: Vec::with_capacity(trace.jobs.len() + 1),
+        fates: vec![Fate::default(); trace.jobs.len()],
+        due: BinaryHeap::new(),
+        nodes: Nodes::of(&world.nodes),
+        now: first.saturating_sub(1),
+        refusals: Vec::new(),
+    };
+    let mut engine = Engine { cluster: Cluster::default(), world, turns: Vec::new() };
+    engine.turn(&mut book, &[Input::Declared])?;
+    let joined = book.nodes.join();
+    engine.turn(&mut book, &joined)?;
+    engine.turns.clear();
+    let has_cards = world.nodes.iter().any(|node| !node.cards.is_empty());
+    let mut requests = Requests::new(&trace.names, &world.policy, world.counts_memory, has_cards);
+    let mut progress = Progress::new(trace.jobs.len() as u64);
+    let mut inputs: Vec<Input> = Vec::new();
+    loop {
+        let next_end = book.due.peek().map(|Reverse((at, ..))| *at);
+        let times = [arrivals.peek().map(submit), next_end, engine.timer()];
+        let Some(now) = times.into_iter().flatten().min().map(|at| at.max(book.now)) else { break };
+        if last.is_some_and(|last| now > last) {
+            break;
+        }
+        book.now = now;
+        inputs.clear();
+        book.nodes.tell_starts(&mut inputs);
+        while let Some(Reverse((at, job, run))) =
+            book.due.peek().copied().filter(|Reverse((at, ..))| *at <= now)
+        {
+            book.due.pop();
+            if book.nodes.end(job, run, at, &mut inputs) {
+                progress.step();
+            }
+        }
+        while let Some(place) = arrivals.next_if(|place| submit(place) <= now) {
+            let Some(job) = trace.jobs.get(place as usize) else { continue };
+            inputs.push(submission(place, job, trace, &mut requests));
+        }
+        engine.turn(&mut book, &inputs)?;
+    }
+    progress.finish();
+    Ok(Driven { fates: book.fates, turns: engine.turns, refusals: book.refusals })
+}
+
+fn submission(place: u32, job: &TraceJob, trace: &Trace, requests: &mut Requests<'_>) -> Input {
+    let mut token = [0; 16];
+    token.iter_mut().zip(u64::from(place).to_le_bytes()).for_each(|(to, from)| *to = from);
+    let submission = Submission {
+        by: Actor { uid: Uid(FIRST_UID.saturating_add(job.user.0)), admin: false },
+        user: trace.names.text(job.user).to_owned(),
+        token: Token(token),
+        drop_name: String::new(),
+        spec: requests.of(job),
+        sha256: String::new(),
+    };
+    Input::Submit { client: Some(ClientId(u64::from(place))), submission: Box::new(submission), known: None }
+}

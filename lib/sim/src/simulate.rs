@@ -1,0 +1,145 @@
+//! A whole simulation: log and world in, answer out; the files that were asked for are written on the way.
+
+use crate::{
+    drive::{Driven, drive},
+    dump,
+    metrics::{Capacity, measure},
+    options::{Options, PolicyAsk},
+    picture,
+    read::{self, Format},
+    report::{Passes, Report},
+    request::cut,
+    trace::{Reading, Trace, WHOLE},
+    trouble::{Trouble, say},
+    world::World,
+};
+use gq_model::Grid;
+use std::time::{Duration, Instant};
+
+/// Most refusals that are told.
+const MAX_TOLD: usize = 5;
+
+/// Runs a simulation; returns what is to be printed.
+///
+/// # Errors
+/// When a file cannot be read or written, or does not say what it should.
+pub(crate) fn run(options: &Options) -> Result<String, Trouble> {
+    let widest = match options.machine {
+        crate::options::Machine::Pool(procs) => Some(procs),
+        crate::options::Machine::Nodes(_) | crate::options::Machine::Conf(_) => None,
+    };
+    let reading = Reading { strict: options.strict, first: options.first, widest };
+    let (format, mut trace) = read::read(&options.log, options.format, reading)?;
+    tell_malformed(&trace);
+    let world = World::of(options)?;
+    if let Some(grid) = grid(&world) {
+        cut(&mut trace, grid);
+    }
+    hasten(&mut trace, options.load);
+    let capacity = capacity(&world);
+    let began = Instant::now();
+    let driven = drive(&world, &trace, None)?;
+    let wall = began.elapsed();
+    tell_refused(&driven);
+    if let Some(path) = &options.dump {
+        dump::write(path, &trace.jobs, &driven.fates)?;
+    }
+    let mut report = Report {
+        log: options.log.display().to_string(),
+        format: format.name(),
+        policy: policy_words(options.policy),
+        placement: "own",
+        seed: options.seed,
+        cpus: capacity.cpus,
+        cards: capacity.milli / u64::from(WHOLE),
+        metrics: measure(&trace, &driven.fates, capacity),
+        passes: passes(driven.turns, wall, trace.jobs.len()),
+        ..Report::default()
+    };
+    report.note(&trace.notes);
+    report.taken_as.extend(world.taken_as.iter().cloned());
+    if format == Format::Philly && capacity.milli == 0 {
+        report.taken_as.push("a card of the log is a processor of the machine".to_owned());
+    }
+    if let Some(path) = &options.picture {
+        let title = format!("{}, policy {}", report.log, report.policy);
+        picture::write(path, &title, &trace.jobs, &driven.fates, capacity)?;
+    }
+    if options.json {
+        let json = serde_json::to_string(&report).map_err(|e| Trouble::usage(e.to_string()))?;
+        return Ok(json + "\n");
+    }
+    report.taken_as.iter().for_each(|words| say(words));
+    Ok(report.text())
+}
+
+/// Lets jobs arrive faster by a factor; the first one stays where it is.
+fn hasten(trace: &mut Trace, factor: f64) {
+    if factor == 1.0 {
+        return;
+    }
+    let first = trace.jobs.iter().map(|job| job.submit).min().unwrap_or_default();
+    for job in &mut trace.jobs {
+        job.submit = first.saturating_add(((job.submit.saturating_sub(first)) as f64 / factor) as i64);
+    }
+}
+
+fn capacity(world: &World) -> Capacity {
+    let cards: usize = world.nodes.iter().map(|node| node.cards.len()).sum();
+    Capacity {
+        cpus: world.nodes.iter().map(|node| u64::from(node.cpus)).sum(),
+        milli: cards as u64 * u64::from(WHOLE),
+    }
+}
+
+/// What the cards can be cut into, when all of them are in MIG mode and alike.
+fn grid(world: &World) -> Option<&Grid> {
+    let mut grids = world.nodes.iter().flat_map(|node| &node.cards).map(|card| card.grid.as_ref());
+    let first = grids.next()??;
+    grids.all(|grid| grid == Some(first)).then_some(first)
+}
+
+fn policy_words(policy: PolicyAsk) -> String {
+    match policy {
+        PolicyAsk::Default => "default".to_owned(),
+        PolicyAsk::Fcfs => "fcfs".to_owned(),
+        PolicyAsk::Greedy => "greedy".to_owned(),
+        PolicyAsk::Easy => "easy".to_owned(),
+        PolicyAsk::Conservative => "conservative".to_owned(),
+        PolicyAsk::Depth(n) => n.to_string(),
+    }
+}
+
+fn passes(mut turns: Vec<Duration>, wall: Duration, jobs: usize) -> Passes {
+    turns.sort_unstable();
+    let rank = |percent: usize| {
+        let place = (turns.len() * percent).div_ceil(100).saturating_sub(1);
+        turns.get(place).map_or(0.0, |turn| turn.as_secs_f64() * 1e6)
+    };
+    let seconds = wall.as_secs_f64();
+    Passes {
+        count: turns.len() as u64,
+        p50_us: rank(50),
+        p99_us: rank(99),
+        max_us: rank(100),
+        wall_s: seconds,
+        jobs_per_s: if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 },
+    }
+}
+
+fn tell_malformed(trace: &Trace) {
+    let notes = &trace.notes;
+    notes.kept.iter().for_each(|line| say(&line.to_string()));
+    if notes.malformed > notes.kept.len() as u64 {
+        say(&format!("{} lines do not parse", notes.malformed));
+    }
+}
+
+fn tell_refused(driven: &Driven) {
+    for (text, count) in driven.refusals.iter().take(MAX_TOLD) {
+        say(&format!("{count} jobs refused: {text}"));
+    }
+    if let Some(more) = driven.refusals.get(MAX_TOLD..).filter(|more| !more.is_empty()) {
+        say(&format!("{} jobs refused for other reasons", more.iter().map(|(_, count)| count).sum::<u64>()));
+    }
+}
