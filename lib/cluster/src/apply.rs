@@ -1,10 +1,10 @@
 //! [`Cluster::apply`]: folds an event into the state. The only function that changes it, live and on replay; an event that
 //! the state does not allow is refused and changes nothing that a restart would keep.
 
-use crate::{Cluster, Event, Job, Link, NewJob, Next, Node, Phase, Run, Tally};
-use alloc::{collections::BTreeMap, format, string::String, sync::Arc};
+use crate::{Cluster, Event, Job, Key, Link, NewJob, Next, Node, Phase, Run, Stopping, Tally, until};
+use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
-use gq_model::{JobId, NodeName, Outcome, RunKey, TaskIndex};
+use gq_model::{BootId, Card, JobId, MiB, NodeName, Outcome, RunKey, TaskIndex, Timestamp};
 
 /// An event that the state does not allow: the state and what is on disk contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Cluster {
             Event::Held { job, by } => self.change_job(*job, |job| job.held = Some(*by)),
             Event::Released { job } => self.change_job(*job, |job| job.held = None),
             Event::Ripened { job } => self.change_job(*job, |job| job.not_before = None),
-            Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, at } => {
+            Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, rate, promised, at } => {
                 let run = Run {
                     number: key.run,
                     node: node.clone(),
@@ -40,30 +40,23 @@ impl Cluster {
                     memory: *memory,
                     cards: cards.clone(),
                     exclusive: *exclusive,
+                    rate: *rate,
+                    worth: 0,
                     allocated: *at,
+                    counted: *at,
+                    promised: *promised,
                     phase: Phase::Starting,
                     stopping: None,
                 };
                 self.allocated(*key, run)
             }
-            Event::Started { key, at } => {
-                let node = self.change_run(*key, |run| {
-                    if run.phase == Phase::Starting {
-                        run.phase = Phase::Running { since: *at };
-                    }
-                })?;
-                let node = self.node_mut(&node)?;
-                node.failed_starts.clear();
-                Ok(())
-            }
+            Event::Started { key, at, counted } => self.started(*key, *at, *counted),
             Event::Exited { key, at } => self
                 .change_run(*key, |run| {
                     run.phase = Phase::Completing { since: run.started().unwrap_or(*at), exited: *at };
                 })
                 .map(drop),
-            Event::Stopped { key, why, .. } => {
-                self.change_run(*key, |run| run.stopping = Some(*why)).map(drop)
-            }
+            Event::Stopped { key, why, .. } => self.stopped(*key, *why),
             Event::RunEnded { key, outcome, next, .. } => self.run_ended(*key, outcome, *next),
             Event::TasksEnded { job, tasks, outcome, .. } => {
                 let mut legal = !tasks.is_empty();
@@ -74,34 +67,122 @@ impl Cluster {
                     }
                     job.tally.add(outcome, tasks.len());
                 })?;
+                if let Some(job) = self.jobs.get(job) {
+                    self.ledger.leave(&job.payer, tasks.len());
+                }
                 self.drop_if_over(*job);
                 if legal { Ok(()) } else { Err(IllegalEvent(format!("not all of {job}_[{tasks}] wait"))) }
             }
-            Event::NodeFound { node: name, boot, cpus, memory, features, cards } => {
-                let node =
-                    self.nodes.entry(name.clone()).or_insert_with(|| Arc::new(Node::new(name.clone())));
-                let node = Arc::make_mut(node);
-                node.boot = boot.or(node.boot);
-                (node.cpus, node.memory) = (*cpus, *memory);
-                (node.features, node.cards) = (features.clone(), cards.clone());
+            Event::Promised { job, start } => {
+                let job = self.jobs.get_mut(job).ok_or_else(|| IllegalEvent(format!("no live job {job}")))?;
+                Arc::make_mut(job).first_promise.get_or_insert(*start);
                 Ok(())
             }
-            Event::NodeSeen { node, link } => self.node_mut(node).map(|node| node.link = *link),
+            Event::Charged { account, uid, usage } => {
+                self.ledger.charge(account.clone(), *uid, *usage);
+                Ok(())
+            }
+            Event::Booked(booking) => {
+                self.booked(booking);
+                Ok(())
+            }
+            Event::Unbooked { name } => self.unbooked(name),
+            Event::NodeFound { node, boot, cpus, memory, features, cards } => {
+                self.found(node, *boot, (*cpus, *memory, features, cards))
+            }
+            Event::NodeSeen { node, link } => self.node_mut(node).map(|node| {
+                node.link = *link;
+                node.open();
+            }),
             Event::NodeDrained { node, reason } => {
                 self.node_mut(node).map(|node| node.drained = Some(reason.clone()))
             }
             Event::NodeResumed { node } => self.node_mut(node).map(|node| {
                 node.drained = None;
                 node.failed_starts.clear();
+                node.open();
             }),
             Event::Ordered { node, seq } => self.node_mut(node)?.count_order(*seq),
             Event::Reported { node, epoch, seq } => self.node_mut(node)?.count_report(*epoch, *seq),
         }
     }
 
+    /// The node of this name, to be changed.
     pub(crate) fn node_mut(&mut self, name: &NodeName) -> Result<&mut Node, IllegalEvent> {
-        let node = self.nodes.get_mut(name).ok_or_else(|| IllegalEvent(format!("no node {name}")))?;
-        Ok(Arc::make_mut(node))
+        let missing = || IllegalEvent(format!("no node {name}"));
+        let place = *self.by_name.get(name).ok_or_else(missing)?;
+        self.journal.note(place);
+        self.nodes.get_mut(place as usize).map(Arc::make_mut).ok_or_else(missing)
+    }
+
+    pub(crate) fn add_node(&mut self, mut node: Node) {
+        let place = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        node.settle_at(place);
+        self.by_name.insert(node.name.clone(), place);
+        self.nodes.push(Arc::new(node));
+        self.journal.note(place);
+    }
+
+    fn found(
+        &mut self,
+        name: &NodeName,
+        boot: Option<BootId>,
+        has: (u32, MiB, &[String], &[Card]),
+    ) -> Result<(), IllegalEvent> {
+        if !self.by_name.contains_key(name) {
+            self.add_node(Node::new(name.clone()));
+        }
+        let node = self.node_mut(name)?;
+        node.boot = boot.or(node.boot);
+        let held: Vec<(JobId, TaskIndex)> = node.runs().collect();
+        node.refit(has);
+        for who in held {
+            let Some(job) = self.jobs.get(&who.0).map(Arc::clone) else { continue };
+            let Some(run) = job.runs.get(&who.1) else { continue };
+            self.node_mut(name)?.hold(who, run, until(&job.shape, run))?;
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, key: RunKey, at: Timestamp, counted: Timestamp) -> Result<(), IllegalEvent> {
+        let missing = || IllegalEvent(format!("no live run {key}"));
+        let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
+        let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
+        let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
+        let before = until(&shape, run);
+        if run.phase == Phase::Starting {
+            run.phase = Phase::Running { since: at };
+            run.counted = counted;
+        }
+        let now = until(&shape, run);
+        let name = run.node.clone();
+        let node = self.node_mut(&name)?;
+        node.failed_starts.clear();
+        if before != now {
+            node.hold_until(who, now);
+            self.ledger.hold_until(who, before, now);
+        }
+        Ok(())
+    }
+
+    fn stopped(&mut self, key: RunKey, why: Stopping) -> Result<(), IllegalEvent> {
+        let missing = || IllegalEvent(format!("no live run {key}"));
+        let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
+        let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
+        let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
+        let before = until(&shape, run);
+        run.stopping = Some(why);
+        let (now, name) = (until(&shape, run), run.node.clone());
+        if let Stopping::Preempt { due, ordered: false, .. } = why {
+            self.preempted.insert((due, key));
+        } else {
+            self.preempted.retain(|(_, other)| *other != key);
+        }
+        if before != now {
+            self.node_mut(&name)?.hold_until(who, now);
+            self.ledger.hold_until(who, before, now);
+        }
+        Ok(())
     }
 
     fn submitted(&mut self, new: &NewJob) -> Result<(), IllegalEvent> {
@@ -111,7 +192,7 @@ impl Cluster {
         if new.tasks.is_empty() {
             return Err(IllegalEvent(format!("job {} has no task", new.id)));
         }
-        let job = Job {
+        let mut job = Job {
             id: new.id,
             uid: new.uid,
             user: new.user.clone(),
@@ -121,18 +202,22 @@ impl Cluster {
             sha256: new.sha256.clone(),
             submitted: new.at,
             shape: Arc::clone(&new.shape),
+            payer: Arc::clone(&new.payer),
             priority: new.priority,
             held: new.held,
             not_before: new.not_before,
+            first_promise: None,
             array: new.array,
             waiting: new.tasks.clone(),
             runs: BTreeMap::new(),
             attempts: BTreeMap::new(),
             launch_failures: 0,
             tally: Tally::default(),
+            group: Key::default(),
         };
         self.last_job = new.id;
-        self.queue.file(&job);
+        self.ledger.enter(&job.payer, job.waiting.len());
+        self.queue.file(&mut job);
         self.jobs.insert(job.id, Arc::new(job));
         Ok(())
     }
@@ -156,13 +241,18 @@ impl Cluster {
         Ok(run.node.clone())
     }
 
-    fn allocated(&mut self, key: RunKey, run: Run) -> Result<(), IllegalEvent> {
+    fn allocated(&mut self, key: RunKey, mut run: Run) -> Result<(), IllegalEvent> {
         let who = (key.job, key.task);
+        let job = self.jobs.get(&key.job).ok_or_else(|| IllegalEvent(format!("no live job {}", key.job)))?;
+        let job = Arc::clone(job);
         let node = self.node_mut(&run.node)?;
         if node.link == Link::Absent {
             return Err(IllegalEvent(format!("{key} is given to node {}, which was never seen", run.node)));
         }
-        node.hold(who, &run)?;
+        run.worth = node.layout().worth(&node.cards, &run.cards);
+        node.hold(who, &run, until(&job.shape, &run))?;
+        self.ledger.hold(who, &run, &job);
+        drop(job);
         let mut legal = false;
         self.change_job(key.job, |job| {
             legal = job.next_run(key.task) == key.run && job.waiting.remove(key.task.0);
@@ -191,8 +281,17 @@ impl Cluster {
             }
         })?;
         let run = ended.ok_or_else(|| IllegalEvent(format!("no live run {key}")))?;
+        if let Some(Stopping::Preempt { due, .. }) = run.stopping {
+            self.preempted.remove(&(due, key));
+        }
+        if let Some(job) = self.jobs.get(&key.job) {
+            self.ledger.release((key.job, key.task), &run, job);
+            if next == Next::Over {
+                self.ledger.leave(&job.payer, 1);
+            }
+        }
         let node = self.node_mut(&run.node)?;
-        node.release((key.job, key.task), &run)?;
+        node.release((key.job, key.task))?;
         if let Next::Again { site_fault: true, .. } = next {
             node.failed_starts.insert(key.job);
         }

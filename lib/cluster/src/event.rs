@@ -1,7 +1,7 @@
 //! Events: what happened, as it is kept in the audit trail. A disk record of its own; new fields take a serde default,
 //! old variants stay readable for ever.
 
-use crate::{HeldBy, Link, Shape, Stopping};
+use crate::{Booking, HeldBy, Link, Payer, Shape, Stopping, Usage};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_model::{
     BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, Seq, Timestamp,
@@ -30,7 +30,9 @@ pub struct NewJob {
     pub at: Timestamp,
     /// What matters for placement.
     pub shape: Arc<Shape>,
-    /// Its place.
+    /// On whose account.
+    pub payer: Arc<Payer>,
+    /// Its own part of the priority.
     pub priority: i64,
     /// Held from the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +103,12 @@ pub enum Event {
         /// Whether the node is given alone.
         #[serde(default)]
         exclusive: bool,
+        /// What it is charged for each second, in thousandths of a card.
+        #[serde(default)]
+        rate: u32,
+        /// When it was last promised to start, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        promised: Option<Timestamp>,
         /// When.
         at: Timestamp,
     },
@@ -110,6 +118,8 @@ pub enum Event {
         key: RunKey,
         /// When, on the node's clock.
         at: Timestamp,
+        /// From when its time limit counts, on the controller's clock.
+        counted: Timestamp,
     },
     /// The script of a run has ended; the rest of it is being taken back.
     Exited {
@@ -124,8 +134,9 @@ pub enum Event {
         key: RunKey,
         /// Why.
         why: Stopping,
-        /// Who said so.
-        by: Uid,
+        /// Who said so; none for the plan.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Uid>,
     },
     /// A run has ended and its resources are free.
     RunEnded {
@@ -151,6 +162,30 @@ pub enum Event {
         outcome: Outcome,
         /// When.
         at: Timestamp,
+    },
+    /// A job was told for the first time when it would start.
+    Promised {
+        /// Which.
+        job: JobId,
+        /// When it would start.
+        start: Timestamp,
+    },
+    /// A user's use of cards on an account is so much now.
+    Charged {
+        /// The account; none for jobs without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<String>,
+        /// The user.
+        uid: Uid,
+        /// The use.
+        usage: Usage,
+    },
+    /// An admin made an advance reservation, or changed it.
+    Booked(Box<Booking>),
+    /// An advance reservation is over or was taken back.
+    Unbooked {
+        /// Which.
+        name: String,
     },
     /// A node is known, with what it has.
     NodeFound {
@@ -212,13 +247,17 @@ impl Event {
             Self::Held { job, .. }
             | Self::Released { job }
             | Self::Ripened { job }
+            | Self::Promised { job, .. }
             | Self::TasksEnded { job, .. } => Some(*job),
             Self::Allocated { key, .. }
             | Self::Started { key, .. }
             | Self::Exited { key, .. }
             | Self::Stopped { key, .. }
             | Self::RunEnded { key, .. } => Some(key.job),
-            Self::NodeFound { .. }
+            Self::Charged { .. }
+            | Self::Booked(_)
+            | Self::Unbooked { .. }
+            | Self::NodeFound { .. }
             | Self::NodeSeen { .. }
             | Self::NodeDrained { .. }
             | Self::NodeResumed { .. }
@@ -245,7 +284,11 @@ impl Event {
             | Self::Exited { .. }
             | Self::Stopped { .. }
             | Self::RunEnded { .. }
-            | Self::TasksEnded { .. } => None,
+            | Self::TasksEnded { .. }
+            | Self::Promised { .. }
+            | Self::Charged { .. }
+            | Self::Booked(_)
+            | Self::Unbooked { .. } => None,
         }
     }
 }

@@ -9,8 +9,8 @@ use gq_model::MiB;
 struct Held {
     cpus: u32,
     memory: MiB,
+    units: crate::Units,
     runs: usize,
-    cards: usize,
     alone: bool,
 }
 
@@ -24,7 +24,6 @@ impl Cluster {
     /// # Errors
     /// The first contradiction found.
     pub fn check(&self) -> Result<(), IllegalEvent> {
-        let mut held: BTreeMap<(&str, u32), gq_model::JobId> = BTreeMap::new();
         let mut used: BTreeMap<&str, Held> = BTreeMap::new();
         for job in self.jobs() {
             if job.is_over() {
@@ -34,27 +33,23 @@ impl Cluster {
                 if job.waiting.contains(task.0) {
                     return Err(IllegalEvent(format!("{}_{task} waits and runs", job.id)));
                 }
-                for card in &run.cards {
-                    if let Some(other) = held.insert((run.node.as_str(), card.index), job.id) {
-                        return Err(IllegalEvent(format!(
-                            "card {} of {} is held by {other} and {}",
-                            card.index, run.node, job.id
-                        )));
-                    }
-                }
                 let known =
                     self.node(&run.node).ok_or_else(|| IllegalEvent(format!("no node {}", run.node)))?;
-                if let Some(card) =
-                    run.cards.iter().find(|card| known.holder(card.index) != Some((job.id, *task)))
+                let units = known.layout().units(&known.cards, &run.cards);
+                let hold = known.hold_of(job.id, *task);
+                if hold.is_none_or(|hold| hold.units != units || hold.until != crate::until(&job.shape, run))
                 {
-                    let text = format!("node {} knows not who holds its card {}", run.node, card.index);
+                    let text = format!("node {} knows not what {}_{task} holds", run.node, job.id);
                     return Err(IllegalEvent(text));
                 }
                 let sum = used.entry(run.node.as_str()).or_default();
                 sum.cpus = sum.cpus.saturating_add(run.cpus);
                 sum.memory = sum.memory.saturating_add(run.memory);
+                if sum.units & units != 0 {
+                    return Err(IllegalEvent(format!("a card of {} is held twice", run.node)));
+                }
                 sum.runs += 1;
-                sum.cards += run.cards.len();
+                sum.units |= units;
                 sum.alone |= run.exclusive;
             }
         }
@@ -63,8 +58,8 @@ impl Cluster {
             let says = Held {
                 cpus: node.cpus_used(),
                 memory: node.memory_used(),
+                units: node.used().units,
                 runs: node.runs().len(),
-                cards: node.cards_held(),
                 alone: node.held_alone_by().is_some(),
             };
             if held != says {
@@ -75,11 +70,28 @@ impl Cluster {
             }
         }
         let eligible = self.jobs().filter(|job| job.is_eligible()).count();
-        let queued: usize = self.queue().shapes().map(|(_, jobs)| jobs.len()).sum();
-        if eligible == queued && queued == self.queue().len() {
-            Ok(())
-        } else {
-            Err(IllegalEvent(format!("{eligible} jobs may start and {queued} are in the queue")))
+        let queued: usize = self.queue().groups().map(|(_, group)| group.jobs.len()).sum();
+        if eligible != queued || queued != self.queue().len() {
+            return Err(IllegalEvent(format!("{eligible} jobs may start and {queued} are in the queue")));
         }
+        self.check_ledger()
+    }
+
+    /// What the ledger says is what jobs and runs add up to.
+    fn check_ledger(&self) -> Result<(), IllegalEvent> {
+        let mut fresh = crate::Ledger::default();
+        for job in self.jobs() {
+            fresh.enter(&job.payer, job.waiting.len().saturating_add(job.runs.len() as u64));
+            for (task, run) in &job.runs {
+                fresh.hold((job.id, *task), run, job);
+            }
+        }
+        let same = fresh.payers().eq(self.ledger().payers())
+            && fresh.licence_ends().eq(self.ledger().licence_ends())
+            && self
+                .jobs()
+                .flat_map(|job| &job.shape.licences)
+                .all(|ask| fresh.licences_used(&ask.name) == self.ledger().licences_used(&ask.name));
+        if same { Ok(()) } else { Err(IllegalEvent("the ledger counts otherwise than the jobs".into())) }
     }
 }

@@ -1,9 +1,10 @@
 //! Jobs: one record however many tasks, with the runs that live now. Never decides what happens to them.
 
+use crate::{Key, Payer};
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use gq_model::{
-    BootId, CardAsk, CardUse, End, IndexSet, JobId, JobSpec, JobState, MiB, NodeName, Outcome, RunKey,
-    RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
+    BootId, CardAsk, CardUse, End, IndexSet, JobId, JobSpec, JobState, LicenceAsk, MiB, NodeName, Outcome,
+    RunKey, RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,15 @@ pub struct Shape {
     /// Nodes it must not be on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<NodeName>,
+    /// Licences it holds while it runs, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub licences: Vec<LicenceAsk>,
+    /// The advance reservation it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    /// Whether cards asked for by memory alone may be slices: one process can use only one, so several go one to each task.
+    #[serde(default)]
+    pub slices_by_memory: bool,
 }
 
 /// Where a run stands.
@@ -85,6 +95,15 @@ pub enum Stopping {
     Cancel,
     /// It is to run again.
     Requeue,
+    /// It makes room for a more important job.
+    Preempt {
+        /// Whether it is to run again.
+        again: bool,
+        /// When its grace is over and it is ended.
+        due: Timestamp,
+        /// Whether the order to end it was given.
+        ordered: bool,
+    },
 }
 
 /// One attempt at a task, from allocation to release.
@@ -106,8 +125,19 @@ pub struct Run {
     /// Whether it holds the node alone.
     #[serde(default)]
     pub exclusive: bool,
+    /// What it is charged for each second, in thousandths of a card.
+    #[serde(default)]
+    pub rate: u32,
+    /// What its cards are worth, in thousandths of a card.
+    #[serde(default)]
+    pub worth: u32,
     /// When it was allocated, on the controller's clock.
     pub allocated: Timestamp,
+    /// From when its time limit counts, on the controller's clock: its allocation, and its start once that is told.
+    pub counted: Timestamp,
+    /// When it was last promised to start, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised: Option<Timestamp>,
     /// Where it stands.
     pub phase: Phase,
     /// Why it is being stopped, when it is.
@@ -177,7 +207,9 @@ pub struct Job {
     pub submitted: Timestamp,
     /// What matters for placement.
     pub shape: Arc<Shape>,
-    /// Its place: higher goes first.
+    /// On whose account it runs.
+    pub payer: Arc<Payer>,
+    /// Its own part of the priority (the rest is its group's): higher goes first.
     pub priority: i64,
     /// Who holds it back, when somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,6 +217,9 @@ pub struct Job {
     /// Not to be started before: its begin time, or the end of a pause between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// When it was first told to start, if it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_promise: Option<Timestamp>,
     /// Whether it is an array (its tasks are shown by index).
     #[serde(default)]
     pub array: bool,
@@ -202,9 +237,16 @@ pub struct Job {
     /// Its ended tasks.
     #[serde(default)]
     pub tally: Tally,
+    /// The group it waits in, or waited in last.
+    #[serde(skip)]
+    pub(crate) group: Key,
 }
 
 impl Job {
+    /// The group it waits in, or waited in last.
+    pub fn group(&self) -> Key {
+        self.group
+    }
     /// Whether nothing of it waits or runs any more.
     pub fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.runs.is_empty()

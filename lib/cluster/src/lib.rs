@@ -6,22 +6,40 @@
 extern crate alloc;
 
 mod apply;
+mod booking;
 mod event;
 mod invariant;
 mod job;
+mod journal;
+mod layout;
+mod ledger;
 mod node;
+mod payer;
 mod policy;
 mod queue;
 
 pub use apply::IllegalEvent;
+pub use booking::{Booked, Booking};
 pub use event::{Event, NewJob, Next};
 pub use job::{Demand, HeldBy, Job, Memory, Phase, Run, Shape, Stopping, Tally};
-pub use node::{Link, Node};
-pub use policy::{DeclaredNode, Depth, Partition, PartitionState, Policy, Serves};
-pub use queue::{Place, Queue};
+pub use journal::Journal;
+pub use layout::{Layout, MAX_NODE_UNITS, Slot, Units, WHOLE_CARD, slice_place};
+pub use ledger::Ledger;
+pub use node::{Hold, Link, Node, Used};
+pub use payer::{Holdings, Payer, Usage};
+pub use policy::{
+    Access, Account, DeclaredNode, Depth, Limits, Partition, PartitionState, Policy, Preempt, Qos, Serves,
+    SliceRule, Weights,
+};
+pub use queue::{Group, Key, Place, Queue};
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
-use gq_model::{JobId, NodeName};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+use gq_model::{JobId, NodeName, RunKey, Seconds, Timestamp, Uid};
 
 /// Everything the controller knows.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +47,32 @@ pub struct Cluster {
     /// The highest job id ever given.
     last_job: JobId,
     jobs: BTreeMap<JobId, Arc<Job>>,
-    nodes: BTreeMap<NodeName, Arc<Node>>,
+    /// Nodes in the order they became known; a node's place never changes.
+    nodes: Vec<Arc<Node>>,
+    by_name: BTreeMap<NodeName, u32>,
+    journal: Journal,
     queue: Queue,
+    bookings: BTreeMap<String, Arc<Booking>>,
+    ledger: Ledger,
+    /// Runs that make room and are to be ended when their grace is over.
+    preempted: BTreeSet<(Timestamp, RunKey)>,
+    /// Changes with the bookings.
+    revision: u64,
+}
+
+/// The rows a state is rebuilt from.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The highest job id ever given.
+    pub last_job: JobId,
+    /// Live jobs.
+    pub jobs: Vec<Job>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Advance reservations.
+    pub bookings: Vec<Booking>,
+    /// Use of cards by account and user.
+    pub usage: Vec<(Option<String>, Uid, Usage)>,
 }
 
 impl Cluster {
@@ -38,11 +80,16 @@ impl Cluster {
     ///
     /// # Errors
     /// [`IllegalEvent`] when the rows contradict each other: two jobs hold one card, say.
-    pub fn restore(last_job: JobId, jobs: Vec<Job>, nodes: Vec<Node>) -> Result<Self, IllegalEvent> {
+    pub fn restore(rows: Rows) -> Result<Self, IllegalEvent> {
+        let Rows { last_job, jobs, nodes, bookings, usage } = rows;
         let mut cluster = Self { last_job, ..Self::default() };
+        cluster.bookings = bookings.into_iter().map(|b| (b.name.clone(), Arc::new(b))).collect();
+        for (account, uid, usage) in usage {
+            cluster.ledger.charge(account, uid, usage);
+        }
         for mut node in nodes {
             node.forget_holdings();
-            cluster.nodes.insert(node.name.clone(), Arc::new(node));
+            cluster.add_node(node);
         }
         let mut last_spec: Option<Arc<gq_model::JobSpec>> = None;
         for mut job in jobs {
@@ -53,11 +100,23 @@ impl Cluster {
             if let Some(shape) = cluster.queue.shared(&job.shape) {
                 job.shape = shape;
             }
+            if let Some(payer) = cluster.queue.shared_payer(&job.shape, &job.payer) {
+                job.payer = payer;
+            }
+            cluster.ledger.enter(&job.payer, job.waiting.len());
             for (task, run) in &job.runs {
-                cluster.node_mut(&run.node)?.hold((job.id, *task), run)?;
+                cluster.ledger.enter(&job.payer, 1);
+                cluster.ledger.hold((job.id, *task), run, &job);
+                let until = until(&job.shape, run);
+                cluster.node_mut(&run.node)?.hold((job.id, *task), run, until)?;
+                if let (Some(Stopping::Preempt { due, ordered: false, .. }), Some(key)) =
+                    (run.stopping, job.run_key(*task))
+                {
+                    cluster.preempted.insert((due, key));
+                }
             }
             cluster.last_job = cluster.last_job.max(job.id);
-            cluster.queue.file(&job);
+            cluster.queue.file(&mut job);
             cluster.jobs.insert(job.id, Arc::new(job));
         }
         Ok(cluster)
@@ -81,14 +140,50 @@ impl Cluster {
     }
     /// A node.
     pub fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
-        self.nodes.get(name)
+        self.node_at(*self.by_name.get(name)?)
+    }
+    /// The node at this place (see [`Node::place`]).
+    pub fn node_at(&self, place: u32) -> Option<&Arc<Node>> {
+        self.nodes.get(place as usize)
     }
     /// All nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.values()
+        self.by_name.values().filter_map(|place| self.node_at(*place))
+    }
+    /// How many nodes are known.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+    /// Which nodes changed, and when.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+    /// What payers have and used, and the licences in use.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+    /// Runs that make room, with when their grace is over and they are to be ended; the first in front.
+    pub fn preempted(&self) -> impl Iterator<Item = &(Timestamp, RunKey)> {
+        self.preempted.iter()
+    }
+    /// A number that changes with the advance reservations.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
     /// The jobs that wait and may start, by shape and place.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+}
+
+/// How long a job without time limit is taken to run, for planning only.
+pub const UNLIMITED: Seconds = Seconds(365 * 86_400);
+
+/// When a run is over at the latest: its time limit passes, or the grace it has to make room.
+fn until(shape: &Shape, run: &Run) -> Timestamp {
+    let limit = run.counted.after(shape.time_limit.unwrap_or(UNLIMITED));
+    match run.stopping {
+        Some(Stopping::Preempt { due, .. }) => limit.min(due),
+        Some(Stopping::Cancel | Stopping::Requeue) | None => limit,
     }
 }

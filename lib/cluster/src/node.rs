@@ -1,6 +1,6 @@
 //! Nodes: what each has, who holds what of it, and whether it is in sight. Never decides who gets it.
 
-use crate::{IllegalEvent, Run};
+use crate::{IllegalEvent, Layout, Run, Units};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     format,
@@ -67,15 +67,47 @@ pub struct Node {
     #[serde(default)]
     pub last_report: Seq,
     #[serde(skip)]
-    cpus_used: u32,
+    layout: Layout,
     #[serde(skip)]
-    memory_used: MiB,
+    used: Used,
     #[serde(skip)]
-    holders: BTreeMap<u32, (JobId, TaskIndex)>,
+    holds: BTreeMap<(JobId, TaskIndex), Timestamp>,
     #[serde(skip)]
-    runs: BTreeSet<(JobId, TaskIndex)>,
+    ends: BTreeMap<(Timestamp, JobId, TaskIndex), Hold>,
     #[serde(skip)]
     alone: Option<(JobId, TaskIndex)>,
+    #[serde(skip)]
+    opened: u64,
+    #[serde(skip)]
+    fitted: u64,
+    #[serde(skip)]
+    place: u32,
+}
+
+/// What one run holds of a node, and until when at the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// When its time limit passes, on the controller's clock.
+    pub until: Timestamp,
+    /// Cpus.
+    pub cpus: u32,
+    /// Memory.
+    pub memory: MiB,
+    /// Units of cards.
+    pub units: Units,
+    /// Whether it holds the node alone.
+    pub alone: bool,
+}
+
+/// What all runs hold of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Cpus.
+    pub cpus: u32,
+    /// Memory.
+    pub memory: MiB,
+    /// Units of cards.
+    pub units: Units,
 }
 
 impl Node {
@@ -94,41 +126,77 @@ impl Node {
             last_order: Seq(0),
             epoch: Epoch(0),
             last_report: Seq(0),
-            cpus_used: 0,
-            memory_used: MiB(0),
-            holders: BTreeMap::new(),
-            runs: BTreeSet::new(),
+            layout: Layout::default(),
+            used: Used::default(),
+            holds: BTreeMap::new(),
+            ends: BTreeMap::new(),
             alone: None,
+            opened: 0,
+            fitted: 0,
+            place: 0,
         }
     }
 
     /// Cpus in use.
     pub fn cpus_used(&self) -> u32 {
-        self.cpus_used
-    }
-    /// Cpus free.
-    pub fn cpus_free(&self) -> u32 {
-        self.cpus.saturating_sub(self.cpus_used)
+        self.used.cpus
     }
     /// Memory in use.
     pub fn memory_used(&self) -> MiB {
-        self.memory_used
+        self.used.memory
     }
-    /// Memory free.
-    pub fn memory_free(&self) -> MiB {
-        self.memory.saturating_sub(self.memory_used)
+    /// What is in use of it.
+    pub fn used(&self) -> Used {
+        self.used
     }
-    /// Who holds the card of this index.
+    /// How its cards lie in its row of units.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// Its place in the order in which nodes became known.
+    pub fn place(&self) -> u32 {
+        self.place
+    }
+    /// A number that grows whenever there may be more room than before: something was released, or it came in sight or changed.
+    pub fn opened(&self) -> u64 {
+        self.opened
+    }
+    /// A number that grows whenever what it has changes.
+    pub fn fitted(&self) -> u64 {
+        self.fitted
+    }
+    /// Who holds one of these units.
+    pub fn holder_of(&self, units: Units) -> Option<(JobId, TaskIndex)> {
+        if self.used.units & units == 0 {
+            return None;
+        }
+        self.ends.iter().find(|(_, hold)| hold.units & units != 0).map(|((_, job, task), _)| (*job, *task))
+    }
+    /// Who holds the card of this index, or some of it.
     pub fn holder(&self, card: u32) -> Option<(JobId, TaskIndex)> {
-        self.holders.get(&card).copied()
+        let position = self.cards.iter().position(|c| c.index == card)?;
+        self.holder_of(self.layout.slot(position)?.mask())
+    }
+    /// Who holds the slice at this position of the card's list.
+    pub fn slice_holder(&self, card: &Card, position: usize) -> Option<(JobId, TaskIndex)> {
+        let slot = self.layout.slot(self.cards.iter().position(|c| c.index == card.index)?)?;
+        self.holder_of(slot.placed(crate::layout::slice_place(card, position)?))
     }
     /// Who holds the whole node, when a job wanted it alone.
     pub fn held_alone_by(&self) -> Option<(JobId, TaskIndex)> {
         self.alone
     }
     /// Tasks that hold something of it.
-    pub fn runs(&self) -> &BTreeSet<(JobId, TaskIndex)> {
-        &self.runs
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = (JobId, TaskIndex)> + '_ {
+        self.holds.keys().copied()
+    }
+    /// What a task holds of it.
+    pub fn hold_of(&self, job: JobId, task: TaskIndex) -> Option<&Hold> {
+        self.ends.get(&(*self.holds.get(&(job, task))?, job, task))
+    }
+    /// What tasks hold of it, the one whose time limit passes first in front.
+    pub fn ends(&self) -> impl DoubleEndedIterator<Item = (&(Timestamp, JobId, TaskIndex), &Hold)> {
+        self.ends.iter()
     }
     /// Whether new jobs may be started there now.
     pub fn is_open(&self) -> bool {
@@ -139,9 +207,23 @@ impl Node {
         self.cards.iter().filter(|c| !c.mig && c.health == CardHealth::Good)
     }
 
-    /// How many cards are held.
-    pub(crate) fn cards_held(&self) -> usize {
-        self.holders.len()
+    /// There may be more room than before.
+    pub(crate) fn open(&mut self) {
+        self.opened = self.opened.wrapping_add(1);
+    }
+    pub(crate) fn settle_at(&mut self, place: u32) {
+        self.place = place;
+    }
+
+    /// Takes what it has. What runs hold has to be said anew: units may lie elsewhere now.
+    pub(crate) fn refit(&mut self, has: (u32, MiB, &[String], &[Card])) {
+        let (cpus, memory, features, cards) = has;
+        (self.cpus, self.memory) = (cpus, memory);
+        self.features = features.to_vec();
+        self.cards = cards.to_vec();
+        self.fitted = self.fitted.wrapping_add(1);
+        self.open();
+        self.forget_holdings();
     }
 
     /// Orders are numbered without holes: the node waits for the one that comes next.
@@ -164,46 +246,67 @@ impl Node {
     }
 
     pub(crate) fn forget_holdings(&mut self) {
-        self.cpus_used = 0;
-        self.memory_used = MiB(0);
-        self.holders.clear();
-        self.runs.clear();
+        self.layout = Layout::of(&self.cards);
+        self.used = Used::default();
+        self.holds.clear();
+        self.ends.clear();
         self.alone = None;
     }
 
-    pub(crate) fn hold(&mut self, who: (JobId, TaskIndex), run: &Run) -> Result<(), IllegalEvent> {
-        if !self.runs.insert(who) {
-            return Err(IllegalEvent(format!("{}_{} holds node {} twice", who.0, who.1, self.name)));
+    pub(crate) fn hold(
+        &mut self,
+        who: (JobId, TaskIndex),
+        run: &Run,
+        until: Timestamp,
+    ) -> Result<(), IllegalEvent> {
+        let units = if run.cards.is_empty() { 0 } else { self.layout.units(&self.cards, &run.cards) };
+        let hold = Hold { until, cpus: run.cpus, memory: run.memory, units, alone: run.exclusive };
+        if let Some(other) = self.holder_of(units) {
+            return Err(IllegalEvent(format!(
+                "a card of {} is held by {}_{} and {}_{}",
+                self.name, other.0, other.1, who.0, who.1
+            )));
         }
-        if self.alone.is_some() || (run.exclusive && self.runs.len() > 1) {
+        if self.alone.is_some() || (run.exclusive && !self.holds.is_empty()) {
             let text = format!("{}_{} is not alone on node {}", who.0, who.1, self.name);
             return Err(IllegalEvent(text));
         }
-        for card in &run.cards {
-            if let Some(other) = self.holders.insert(card.index, who) {
-                return Err(IllegalEvent(format!(
-                    "card {} of {} is held by {}_{} and {}_{}",
-                    card.index, self.name, other.0, other.1, who.0, who.1
-                )));
-            }
+        if self.holds.insert(who, until).is_some() {
+            return Err(IllegalEvent(format!("{}_{} holds node {} twice", who.0, who.1, self.name)));
         }
-        self.cpus_used = self.cpus_used.saturating_add(run.cpus);
-        self.memory_used = self.memory_used.saturating_add(run.memory);
+        self.ends.insert((until, who.0, who.1), hold);
+        self.used.cpus = self.used.cpus.saturating_add(run.cpus);
+        self.used.memory = self.used.memory.saturating_add(run.memory);
+        self.used.units |= units;
         if run.exclusive {
             self.alone = Some(who);
         }
         Ok(())
     }
 
-    pub(crate) fn release(&mut self, who: (JobId, TaskIndex), run: &Run) -> Result<(), IllegalEvent> {
-        if !self.runs.remove(&who) {
+    /// Says anew until when a task may hold what it holds.
+    pub(crate) fn hold_until(&mut self, who: (JobId, TaskIndex), until: Timestamp) {
+        let Some(before) = self.holds.get_mut(&who) else { return };
+        let hold = self.ends.remove(&(*before, who.0, who.1));
+        if until < *before {
+            self.opened = self.opened.wrapping_add(1);
+        }
+        *before = until;
+        if let Some(hold) = hold {
+            self.ends.insert((until, who.0, who.1), Hold { until, ..hold });
+        }
+    }
+
+    pub(crate) fn release(&mut self, who: (JobId, TaskIndex)) -> Result<(), IllegalEvent> {
+        let until = self.holds.remove(&who);
+        let hold = until.and_then(|until| self.ends.remove(&(until, who.0, who.1)));
+        let Some(hold) = hold else {
             return Err(IllegalEvent(format!("{}_{} holds nothing of {}", who.0, who.1, self.name)));
-        }
-        for card in &run.cards {
-            self.holders.remove(&card.index);
-        }
-        self.cpus_used = self.cpus_used.saturating_sub(run.cpus);
-        self.memory_used = self.memory_used.saturating_sub(run.memory);
+        };
+        self.open();
+        self.used.cpus = self.used.cpus.saturating_sub(hold.cpus);
+        self.used.memory = self.used.memory.saturating_sub(hold.memory);
+        self.used.units &= !hold.units;
         if self.alone == Some(who) {
             self.alone = None;
         }

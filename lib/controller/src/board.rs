@@ -2,7 +2,7 @@
 //!
 //! Live jobs are kept in shelves of 256 ids, so that a turn copies only the shelves it touched.
 
-use gq_cluster::{Cluster, Job, Node, Policy};
+use gq_cluster::{Booking, Cluster, Job, Node, Policy};
 use gq_engine::Step;
 use gq_model::{ClusterId, JobId, NodeName, Uid};
 use gq_sched::Outlook;
@@ -21,6 +21,10 @@ pub(crate) struct Board {
     shelves: BTreeMap<u64, Arc<Shelf>>,
     /// By name.
     pub(crate) nodes: Vec<Arc<Node>>,
+    /// By name.
+    pub(crate) bookings: Vec<Arc<Booking>>,
+    /// Changes with the bookings.
+    revision: u64,
     pub(crate) outlook: Arc<Outlook>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) cluster_id: ClusterId,
@@ -37,6 +41,8 @@ impl Board {
         Self {
             shelves: shelves.into_iter().map(|(key, shelf)| (key, Arc::new(shelf))).collect(),
             nodes: cluster.nodes().map(Arc::clone).collect(),
+            bookings: cluster.bookings().map(Arc::clone).collect(),
+            revision: cluster.revision(),
             outlook: Arc::default(),
             policy,
             cluster_id,
@@ -69,6 +75,10 @@ impl Board {
         // Runs that begin or end change what is free on their node, so any step may.
         if !steps.is_empty() {
             self.nodes = cluster.nodes().map(Arc::clone).collect();
+        }
+        if self.revision != cluster.revision() {
+            self.bookings = cluster.bookings().map(Arc::clone).collect();
+            self.revision = cluster.revision();
         }
     }
 

@@ -1,5 +1,6 @@
 //! The border between letters and the engine's own words.
 
+use gq_cluster::{Booked, Booking};
 use gq_engine::{Answer, Effect, NodeReport, Order, Refusal, RefusalKind, Selection};
 use gq_model::{Epoch, Seq};
 use gq_proto::{Failure, OrderBody, Reply, ReportBody, StopWhy};
@@ -36,6 +37,20 @@ pub(crate) fn reply(answer: Answer) -> Reply {
 pub(crate) fn selection(select: gq_proto::Selection) -> Selection {
     let gq_proto::Selection { jobs, users, names, partitions, states } = select;
     Selection { jobs, users, names, partitions, states }
+}
+
+/// An advance reservation as it is asked for; whether it can be made is the engine's to say.
+pub(crate) fn booking(ask: gq_proto::ReserveAsk) -> Booking {
+    let cards = Some(ask.cards).filter(|cards| !cards.is_empty());
+    Booking {
+        name: ask.name,
+        start: ask.start,
+        end: ask.end,
+        takes: ask.nodes.into_iter().map(|node| Booked { node, cards: cards.clone() }).collect(),
+        users: ask.users,
+        accounts: ask.accounts,
+        maintenance: ask.maintenance,
+    }
 }
 
 pub(crate) fn order(order: &Order) -> OrderBody {

@@ -1,25 +1,28 @@
-//! The door: takes connections, knows who is on the other side, answers what the board and history know, and hands the rest to the hub.
+//! The door: takes connections, knows who is on the other side, answers what is known at once (see `listing`), and hands the rest to the hub.
 //! Everything is bounded before it is parsed: connections in total and for each user, frames, time without a word.
 
 use crate::{
     board::{Board, Wall},
     convert,
+    forecast::Forecaster,
     hub::{Wish, Word},
     intake::Intake,
     post::{Bundle, LinkId, MAX_WAITING},
+    snapshot::Snapshots,
+    standing::Standings,
     view,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use gq_engine::{Actor, ClientId, Verb};
 use gq_ipc::{Conn, IpcError, Listener};
-use gq_model::{JobId, JobState, Uid};
+use gq_model::{JobId, Uid};
 use gq_proto::{
-    ASK_VERSION, Ask, Asked, ClusterView, Head, JobView, Letters, ListAsk, MAX_FRAME, MAX_LIST_FRAME,
-    Refusal, RefusalKind, Reply, ReportBody, Selection,
+    ASK_VERSION, Ask, Asked, ClusterView, Head, Letters, MAX_FRAME, MAX_LIST_FRAME, Refusal, RefusalKind,
+    Reply, ReportBody,
 };
 use gq_store::{History, StoreError};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -45,12 +48,6 @@ const BREATH: Duration = Duration::from_millis(50);
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a client that waits for a job is looked after.
 const LOOK: Duration = Duration::from_secs(5);
-/// Jobs of one frame of a listing.
-const LIST_CHUNK: usize = 256;
-/// Most ids that one listing names: each is looked up on disk.
-const MAX_NAMED: usize = 4096;
-/// Most ended jobs of a listing by state.
-const MAX_ENDED: u32 = 10_000;
 /// Most threads that wait for a connection.
 const MAX_GREETERS: usize = 8;
 /// Stack of a connection's thread.
@@ -66,6 +63,9 @@ pub(crate) struct Door {
     pub(crate) next: AtomicU64,
     pub(crate) readers: Mutex<Vec<History>>,
     pub(crate) guests: Mutex<BTreeMap<Uid, usize>>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) standings: Standings,
+    pub(crate) forecaster: Forecaster,
     /// Most connections at a time; see [`room`].
     pub(crate) room: usize,
     /// Threads that wait for a connection.
@@ -172,11 +172,11 @@ impl Drop for Guest {
     }
 }
 
-fn refused(kind: RefusalKind, text: impl Into<String>) -> Reply {
+pub(crate) fn refused(kind: RefusalKind, text: impl Into<String>) -> Reply {
     Reply::Refused(Refusal { kind, text: text.into(), hint: None })
 }
 
-fn send(conn: &Conn, reply: &Reply) -> Result<(), IpcError> {
+pub(crate) fn send(conn: &Conn, reply: &Reply) -> Result<(), IpcError> {
     match serde_json::to_vec(reply) {
         Ok(bytes) => conn.send(&bytes),
         Err(error) => {
@@ -203,6 +203,8 @@ impl Door {
             match asked.ask {
                 Ask::Node(head) => return self.node(conn, uid, head),
                 Ask::List(list) => self.list(conn, &list)?,
+                Ask::Priorities { select } => self.priorities(conn, &select)?,
+                Ask::Shares => self.shares(conn)?,
                 Ask::Wait { job } => self.wait(conn, uid, job)?,
                 Ask::Shutdown => self.shut_down(conn, uid)?,
                 ask => send(conn, &self.answer(uid, ask))?,
@@ -219,6 +221,9 @@ impl Door {
                 return Reply::Nodes(board.nodes.iter().map(|node| view::node(&board, node)).collect());
             }
             Ask::Partitions => return Reply::Partitions(view::partitions(&board)),
+            Ask::Reservations => {
+                return Reply::Reservations(view::reservations(&board, |uid| self.intake.name_of(uid)));
+            }
             Ask::Submit { token } => {
                 if let Some(why) = &board.degraded {
                     let text = format!("no new jobs are taken: {why}");
@@ -243,8 +248,18 @@ impl Door {
             Ask::Requeue { select } => Wish::Do(Verb::Requeue, select),
             Ask::Drain { nodes, reason } => Wish::Nodes(nodes, Some(reason)),
             Ask::Resume { nodes } => Wish::Nodes(nodes, None),
+            Ask::Reserve(ask) => {
+                let (replace, ignore_jobs) = (ask.replace, ask.ignore_jobs);
+                Wish::Book { booking: Box::new(convert::booking(ask)), replace, ignore_jobs }
+            }
+            Ask::Unreserve { name } => Wish::Unbook(name),
             Ask::Reload => Wish::Reload,
-            Ask::List(_) | Ask::Wait { .. } | Ask::Node(_) | Ask::Shutdown => {
+            Ask::List(_)
+            | Ask::Priorities { .. }
+            | Ask::Shares
+            | Ask::Wait { .. }
+            | Ask::Node(_)
+            | Ask::Shutdown => {
                 return refused(RefusalKind::Usage, "not here");
             }
         };
@@ -314,7 +329,10 @@ impl Door {
         }
     }
 
-    fn with_history<T>(&self, ask: impl FnOnce(&History) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn with_history<T>(
+        &self,
+        ask: impl FnOnce(&History) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let free = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let history = match free {
             Some(history) => history,
@@ -326,81 +344,6 @@ impl Door {
             readers.push(history);
         }
         answer
-    }
-
-    fn list(&self, conn: &Conn, list: &ListAsk) -> Result<(), IpcError> {
-        let board = self.wall.look();
-        let select = &list.select;
-        if select.jobs.len() > MAX_NAMED {
-            let text = format!("{} ids at once: {MAX_NAMED} at most", select.jobs.len());
-            return send(conn, &refused(RefusalKind::Usage, text));
-        }
-        if !select.jobs.is_empty() {
-            return match self.named(&board, select) {
-                Ok((jobs, unknown)) => send_jobs(conn, jobs.into_iter(), unknown, &board),
-                Err(error) => send(conn, &refused(RefusalKind::Policy, error.to_string())),
-            };
-        }
-        let ended: Vec<&str> = select.states.iter().filter(|s| s.has_ended()).map(|s| s.name()).collect();
-        let past = if ended.is_empty() { Ok(Vec::new()) } else { self.past(select, &ended) };
-        let mut past = match past {
-            Ok(past) => past,
-            Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
-        };
-        // In the order of the queue: what runs, then what waits by its place.
-        let mut jobs: Vec<_> =
-            board.jobs().filter(|job| fits(select, job.uid, &job.spec.name, &job.shape.partition)).collect();
-        jobs.sort_by_key(|job| match job.runs.is_empty() {
-            true => (true, std::cmp::Reverse(job.priority), job.id),
-            false => (false, std::cmp::Reverse(0), job.id),
-        });
-        let live = jobs.into_iter().flat_map(|job| view::live(&board, job));
-        let live = live.filter(|view| fits_state(select, view));
-        past.sort_by_key(|view| view.id);
-        send_jobs(conn, past.into_iter().chain(live), Vec::new(), &board)
-    }
-
-    /// Jobs by id: of each, what lives of it and what has ended.
-    fn named(
-        &self,
-        board: &Board,
-        select: &Selection,
-    ) -> Result<(Vec<JobView>, Vec<gq_model::JobRef>), StoreError> {
-        let (mut jobs, mut unknown) = (Vec::new(), Vec::new());
-        let mut seen = BTreeSet::new();
-        let mut asked = BTreeSet::new();
-        for reference in select.jobs.iter().filter(|reference| asked.insert(reference.to_string())) {
-            let live = board.job(reference.job);
-            // A plain live job has nothing in history that its view does not tell.
-            let has_past = live.is_none_or(|job| job.array);
-            let past = if has_past { self.with_history(|history| history.job(reference.job))? } else { None };
-            if live.is_none() && past.is_none() {
-                unknown.push(reference.clone());
-                continue;
-            }
-            let views = live.into_iter().flat_map(|job| view::live(board, job));
-            let views = past.iter().flat_map(view::ended).chain(views);
-            for view in views.filter(|v| {
-                view::means(reference.tasks.as_ref(), v) && fits_state(select, v) && fits_words(select, v)
-            }) {
-                if seen.insert((view.id, view.array_task_id, view.array_tasks.clone())) {
-                    jobs.push(view);
-                }
-            }
-        }
-        Ok((jobs, unknown))
-    }
-
-    fn past(&self, select: &Selection, states: &[&str]) -> Result<Vec<JobView>, StoreError> {
-        self.with_history(|history| {
-            let mut views = Vec::new();
-            for id in history.ended_in(states, MAX_ENDED)? {
-                let job = history.job(id)?;
-                let ended = job.iter().flat_map(view::ended);
-                views.extend(ended.filter(|view| fits_state(select, view) && fits_words(select, view)));
-            }
-            Ok(views)
-        })
     }
 
     /// A node's connection: this thread reads, another one writes.
@@ -462,7 +405,7 @@ impl Door {
     }
 }
 
-fn going_away() -> Reply {
+pub(crate) fn going_away() -> Reply {
     refused(RefusalKind::Unreachable, "gqd is going away")
 }
 
@@ -484,39 +427,4 @@ fn write_orders(conn: &Conn, bundles: &Receiver<Bundle>) {
     }
     // Cut by the hub, or broken: the reader sees the end too.
     conn.shutdown();
-}
-
-fn send_jobs(
-    conn: &Conn,
-    jobs: impl Iterator<Item = JobView>,
-    mut unknown: Vec<gq_model::JobRef>,
-    board: &Board,
-) -> Result<(), IpcError> {
-    let mut jobs = jobs.peekable();
-    let mut degraded = board.degraded.clone();
-    loop {
-        let chunk: Vec<JobView> = jobs.by_ref().take(LIST_CHUNK).collect();
-        let more = jobs.peek().is_some();
-        let (unknown, degraded) = (std::mem::take(&mut unknown), degraded.take());
-        send(conn, &Reply::Jobs { jobs: chunk, unknown, degraded, more })?;
-        if !more {
-            return Ok(());
-        }
-    }
-}
-
-/// Whether a job of this user, name and partition fits every word of a selection but its ids and states.
-fn fits(select: &Selection, uid: Uid, name: &String, partition: &String) -> bool {
-    (select.users.is_empty() || select.users.contains(&uid))
-        && (select.names.is_empty() || select.names.contains(name))
-        && (select.partitions.is_empty() || select.partitions.contains(partition))
-}
-
-fn fits_words(select: &Selection, view: &JobView) -> bool {
-    fits(select, view.uid, &view.name, &view.partition)
-}
-
-fn fits_state(select: &Selection, view: &JobView) -> bool {
-    select.states.is_empty()
-        || view.state.parse::<JobState>().is_ok_and(|state| select.states.contains(&state))
 }

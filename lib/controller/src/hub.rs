@@ -6,12 +6,14 @@ use crate::{
     keeper::StoreKeeper,
     policy::policy_of,
     post::{Bundle, LinkId},
+    snapshot::Snapshot,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use gq_cluster::{Cluster, Link, Policy};
+use gq_cluster::{Booking, Cluster, Link, Policy};
 use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
 use gq_model::{End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
 use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
+use gq_sched::Planner;
 use gq_store::{Place, StoreError};
 use std::{
     collections::BTreeMap,
@@ -42,6 +44,8 @@ pub(crate) enum Wish {
     Wait(JobId),
     Do(Verb, Selection),
     Nodes(Vec<NodeName>, Option<String>),
+    Book { booking: Box<Booking>, replace: bool, ignore_jobs: bool },
+    Unbook(String),
     Reload,
 }
 
@@ -57,6 +61,10 @@ pub(crate) enum Word {
     NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, reports: Vec<(Seq, Box<NodeReport>)> },
     /// A link is gone, or its beats stopped; and since when nothing was seen of the node.
     NodeDown { node: NodeName, link: LinkId, since: Instant },
+    /// A reader wants all of the state.
+    Snapshot { reply: Sender<Snapshot> },
+    /// Starts that the forecaster found for jobs that were promised none.
+    Promises(Vec<(JobId, Timestamp)>),
     /// SIGTERM, or an admin's word.
     Stop,
     /// SIGHUP.
@@ -67,6 +75,10 @@ pub(crate) enum Word {
 pub(crate) struct Hub {
     pub(crate) cluster: Cluster,
     pub(crate) policy: Arc<Policy>,
+    /// What planning passes remember.
+    pub(crate) planner: Planner,
+    /// The times that were acted upon last: when the plan wanted to look again, and when a run's grace was over.
+    pub(crate) looked: [Option<Timestamp>; 2],
     pub(crate) keeper: StoreKeeper,
     pub(crate) couriers: Couriers,
     pub(crate) place: Place,
@@ -118,18 +130,32 @@ impl Hub {
         let now = gq_daemon::now();
         let ripe =
             self.cluster.queue().next_ripe().map(|(at, _)| Duration::from_micros(at.micros_since(now)));
+        let plan =
+            self.look_again().into_iter().flatten().map(|at| Duration::from_micros(at.micros_since(now)));
         let acks = self.couriers.post.owes_acks().then_some(ACK_DELAY);
         let probe = self.degraded.then_some(PROBE);
         let lost_after = Duration::from_secs(self.policy.lost_after.0);
         let lost =
             self.silent.values().map(|since| (*since + lost_after).saturating_duration_since(Instant::now()));
-        ripe.into_iter().chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
+        ripe.into_iter().chain(plan).chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
+    }
+
+    /// When the plan wants to look again although nothing happens, and when the grace of a run that makes room is over. A time that
+    /// was acted upon is not told again.
+    fn look_again(&self) -> [Option<Timestamp>; 2] {
+        let plan = self.couriers.wall.look().outlook.look_again;
+        let grace = self.cluster.preempted().next().map(|(due, _)| *due);
+        let [looked, ended] = self.looked;
+        [plan.filter(|at| Some(*at) != looked), grace.filter(|at| Some(*at) != ended)]
     }
 
     /// What time alone brings: jobs whose time has come, nodes silent for too long, a full disk to be tried again.
     fn notice_time(&mut self, inputs: &mut Vec<Input>) {
         let now = gq_daemon::now();
-        if self.cluster.queue().next_ripe().is_some_and(|(at, _)| at <= now) {
+        let [plan, grace] = self.look_again().map(|at| at.filter(|at| *at <= now));
+        self.looked = [plan.or(self.looked[0]), grace.or(self.looked[1])];
+        let ripe = self.cluster.queue().next_ripe().is_some_and(|(at, _)| at <= now);
+        if ripe || plan.is_some() || grace.is_some() {
             inputs.push(Input::Schedule);
         }
         let lost_after = Duration::from_secs(self.policy.lost_after.0);
@@ -201,6 +227,12 @@ impl Hub {
                     inputs.push(Input::NodeSilent { node });
                 }
             }
+            Word::Snapshot { reply } => {
+                let _ = reply.try_send(Snapshot::of(&self.cluster, &self.policy));
+            }
+            // A disk without room is not asked for more than it must hold.
+            Word::Promises(_) if self.degraded => {}
+            Word::Promises(starts) => inputs.push(Input::Promise { starts }),
             Word::Stop => return false,
             Word::Reload => {
                 if let Err(text) = self.reload(inputs) {
@@ -241,6 +273,16 @@ impl Hub {
             Wish::Nodes(nodes, drain) => {
                 self.couriers.clients.insert(client, reply);
                 inputs.push(Input::Nodes { client, by, nodes, drain });
+                return true;
+            }
+            Wish::Book { booking, replace, ignore_jobs } => {
+                self.couriers.clients.insert(client, reply);
+                inputs.push(Input::Book { client, by, booking, replace, ignore_jobs });
+                return true;
+            }
+            Wish::Unbook(name) => {
+                self.couriers.clients.insert(client, reply);
+                inputs.push(Input::Unbook { client, by, name });
                 return true;
             }
             Wish::Wait(job) => match self.cluster.job(job) {
@@ -284,6 +326,7 @@ impl Hub {
     fn reload(&mut self, inputs: &mut Vec<Input>) -> Result<(), String> {
         let config = gq_conf::read(&self.conf).map_err(|errors| errors.to_string())?;
         self.policy = Arc::new(policy_of(&config, self.policy.serves));
+        self.planner.forget();
         let policy = Arc::clone(&self.policy);
         self.couriers.wall.change(|board| board.policy = policy);
         inputs.push(Input::Declared);
@@ -352,10 +395,7 @@ impl Hub {
         // 4,096 ids in a row share a folder of job files, so that a turn syncs one folder, or two.
         let [_, low, high, ..] = self.cluster.last_job().0.to_le_bytes();
         let context = Context { now: gq_daemon::now(), shard: (high << 4) | (low >> 4) };
-        let policy = Arc::clone(&self.policy);
-        let done =
-            Turn::run(&mut self.cluster, &policy, context, inputs, &mut self.keeper, &mut self.couriers);
-        match done {
+        match self.run_turn(context, inputs) {
             Ok(()) => Ok(()),
             Err(TurnError::NotKept(StoreError::Full(error))) => {
                 self.no_room(inputs, context, &error.to_string())
@@ -363,6 +403,12 @@ impl Hub {
             Err(TurnError::NotKept(error)) => Err(error.to_string()),
             Err(TurnError::Broken(why)) => Err(why),
         }
+    }
+
+    fn run_turn(&mut self, context: Context, inputs: &[Input]) -> Result<(), TurnError<StoreError>> {
+        let policy = Arc::clone(&self.policy);
+        let Self { cluster, planner, keeper, couriers, .. } = self;
+        Turn::run(cluster, &policy, planner, context, inputs, keeper, couriers)
     }
 
     /// There is no room: new jobs are refused, and what running jobs report is recorded in the room of the ballast.
@@ -375,9 +421,7 @@ impl Hub {
         self.place.drop_ballast();
         // Clients were told that nothing came of it; what nodes say, and what is seen of them, must not be lost.
         let of_nodes: Vec<Input> = inputs.iter().filter(|input| is_of_nodes(input)).cloned().collect();
-        let policy = Arc::clone(&self.policy);
-        let retried =
-            Turn::run(&mut self.cluster, &policy, context, &of_nodes, &mut self.keeper, &mut self.couriers);
+        let retried = self.run_turn(context, &of_nodes);
         let cluster = &self.cluster;
         match retried {
             Ok(()) => {}
@@ -424,6 +468,9 @@ fn is_of_nodes(input: &Input) -> bool {
         | Input::TestOnly { .. }
         | Input::Command { .. }
         | Input::Nodes { .. }
+        | Input::Book { .. }
+        | Input::Unbook { .. }
+        | Input::Promise { .. }
         | Input::Schedule => false,
     }
 }

@@ -86,7 +86,7 @@ impl Intake {
     }
 
     /// An account's name, or the uid in digits. Asked of the system once a minute at most, and never while others wait for the names.
-    fn name_of(&self, uid: Uid) -> String {
+    pub(crate) fn name_of(&self, uid: Uid) -> String {
         let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
             names().get(&uid).filter(|(_, since)| since.elapsed() < NAME_LIFE).map(|(name, _)| name.clone());

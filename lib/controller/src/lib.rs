@@ -1,21 +1,26 @@
 //! The household of `gqd`: who talks to whom. No decision here is longer than a match arm; deciding is `gq-engine`'s.
 //!
 //! Threads: one owns the state and runs turns (`hub`); one accepts connections and each connection has its own (`door`); one moves job
-//! files (`filer`); one exchanges letters as files (`mail`); one looks after the drop box and old files (`upkeep`); one takes signals.
+//! files (`filer`); one exchanges letters as files (`mail`); one looks after the drop box and old files (`upkeep`); one foretells starts (`forecast`); one takes signals.
 //! They hand the first one inputs over a bounded channel. Listings are served from the `board`, immutable records that are
 //! published after each turn, so that no question stops the loop.
 
 mod board;
 mod convert;
 mod courier;
+mod cuts;
 mod door;
 mod filer;
+mod forecast;
 mod hub;
 mod intake;
 mod keeper;
+mod listing;
 mod mail;
 mod policy;
 mod post;
+mod snapshot;
+mod standing;
 mod start;
 mod upkeep;
 mod view;

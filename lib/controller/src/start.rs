@@ -5,12 +5,15 @@ use crate::{
     courier::Couriers,
     door::{self, Door},
     filer::Filer,
+    forecast::Forecaster,
     hub::{Hub, MAX_WORDS, Word},
     intake::Intake,
     keeper::StoreKeeper,
     mail::{self, Mail},
     policy::policy_of,
     post::Post,
+    snapshot::Snapshots,
+    standing::Standings,
     upkeep::{self, Upkeep},
 };
 use clap::{Arg, ArgAction, value_parser};
@@ -19,6 +22,7 @@ use gq_cluster::Serves;
 use gq_conf::Config;
 use gq_ipc::Listener;
 use gq_model::{ClusterId, Epoch, Uid};
+use gq_sched::Planner;
 use gq_spool::Spool;
 use gq_store::Place;
 use nix::unistd::{Gid, User, chown, geteuid, initgroups, setgid, setuid};
@@ -119,6 +123,8 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let hub = Hub {
         cluster,
         policy,
+        planner: Planner::default(),
+        looked: [None; 2],
         keeper: StoreKeeper { store, acknowledged: Vec::new() },
         couriers: Couriers {
             wall: wall.clone(),
@@ -155,6 +161,9 @@ fn open_up(
     (cluster, epoch, own): (ClusterId, Epoch, Uid),
 ) -> Result<(), String> {
     let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster));
+    let snapshots = Arc::new(Snapshots::new(tell.clone()));
+    let forecaster = Forecaster::start(wall.clone(), tell.clone(), Arc::clone(&snapshots))
+        .map_err(|e| format!("no thread for forecasts: {e}"))?;
     let door = Arc::new(Door {
         wall: wall.clone(),
         words: tell.clone(),
@@ -164,6 +173,9 @@ fn open_up(
         next: AtomicU64::new(1),
         readers: Mutex::default(),
         guests: Mutex::default(),
+        snapshots,
+        standings: Standings::default(),
+        forecaster,
         room: door::room(gq_daemon::open_files()),
         greeters: AtomicUsize::new(0),
     });

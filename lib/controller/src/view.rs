@@ -1,13 +1,18 @@
-//! Views of jobs, nodes and partitions, made from the board and from history. Never asks the state's own thread.
+//! Views of jobs, nodes, partitions and reservations, made from the board and from history. Never asks the state's own thread.
 
-use crate::board::Board;
-use gq_cluster::{Job, Link, Memory, NewJob, Node, Run};
+use crate::{board::Board, cuts, forecast::Told, standing::Standing};
+use gq_cluster::{Booking, Job, Link, Memory, NewJob, Node, Payer, Run};
 use gq_model::{
     CardUse, IndexSet, JobId, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber, TaskIndex,
     Timestamp, output_path,
 };
-use gq_proto::{CardView, GpuView, JobView, NodeView, PartitionView, SliceView};
+use gq_proto::{
+    CardView, GpuView, JobView, NodeView, PartitionView, ReservationView, ReservedView, SliceView,
+};
 use gq_store::{EndedJob, EndedRun};
+
+/// Most jobs that the view of a reservation names.
+const MOST_NAMED: usize = 256;
 
 /// What a job's views have in common.
 struct Face<'a> {
@@ -16,6 +21,7 @@ struct Face<'a> {
     user: &'a str,
     spec: &'a gq_model::JobSpec,
     shape: &'a gq_cluster::Shape,
+    payer: &'a Payer,
     priority: i64,
     submitted: Timestamp,
     begin: Option<Timestamp>,
@@ -30,6 +36,7 @@ impl<'a> Face<'a> {
             user: &job.user,
             spec: &job.spec,
             shape: &job.shape,
+            payer: &job.payer,
             priority: job.priority,
             submitted: job.submitted,
             begin: job.not_before.or(job.spec.begin),
@@ -44,6 +51,7 @@ impl<'a> Face<'a> {
             user: &new.user,
             spec: &new.spec,
             shape: &new.shape,
+            payer: &new.payer,
             priority: new.priority,
             submitted: new.at,
             begin: new.spec.begin,
@@ -79,7 +87,10 @@ impl<'a> Face<'a> {
             name: self.spec.name.clone(),
             uid: self.uid,
             user: self.user.to_owned(),
-            account: self.spec.account.clone(),
+            account: self.payer.account.as_ref().or(self.spec.account.as_ref()).cloned(),
+            qos: self.payer.qos.clone(),
+            reservation: self.shape.reservation.clone(),
+            licences: self.shape.licences.clone(),
             partition: self.shape.partition.clone(),
             state: state.name().to_owned(),
             reason,
@@ -90,6 +101,9 @@ impl<'a> Face<'a> {
             start_time: None,
             end_time: None,
             expected_start: None,
+            expected_node: None,
+            first_promise: None,
+            last_promise: None,
             time_limit: self.shape.time_limit,
             nodes: node.cloned().into_iter().collect(),
             cpus: self.shape.demand.cpus,
@@ -98,6 +112,9 @@ impl<'a> Face<'a> {
                 Memory::WholeNode => MiB(0),
             },
             gpu_count: self.shape.demand.cards.count,
+            gpu_profile: self.shape.demand.cards.profile.clone(),
+            gpu_model: self.shape.demand.cards.model.clone(),
+            gpu_memory_mib: self.shape.demand.cards.memory,
             gpus: Vec::new(),
             exit_code: None,
             signal: None,
@@ -113,19 +130,55 @@ impl<'a> Face<'a> {
     }
 }
 
+/// What views of live jobs are made from.
+pub(crate) struct Sight<'a> {
+    pub(crate) board: &'a Board,
+    pub(crate) standing: &'a Standing,
+    /// The forecast, for those who asked for starts.
+    pub(crate) told: Option<&'a Told>,
+    pub(crate) now: Timestamp,
+}
+
+impl Sight<'_> {
+    /// Why a job waits, and when and where it is expected to start: as the plan has it, else as was foretold.
+    pub(crate) fn outlook(&self, job: &Job) -> (Reason, Option<Timestamp>, Option<&NodeName>) {
+        let (reason, planned) = self.board.outlook.of(job, &self.board.policy);
+        let told = self.told.and_then(|told| told.start(job.id, self.now));
+        let place = self.board.outlook.reserved.get(&job.id).map(|(_, node)| node);
+        match (told, planned) {
+            // A begin time is when it may start; when it will start was foretold.
+            (Some((at, node)), Some(begin)) if reason == Reason::BeginTime => {
+                (reason, Some(at.max(begin)), Some(node))
+            }
+            (_, Some(at)) => (reason, Some(at), place),
+            (Some((at, node)), None) => (reason, Some(at), Some(node)),
+            (None, None) => (reason, None, None),
+        }
+    }
+}
+
 /// The views of a live job: one for its waiting tasks, one for each run.
-pub(crate) fn live(board: &Board, job: &Job) -> Vec<JobView> {
-    let face = Face::of_job(job);
+pub(crate) fn live(sight: &Sight<'_>, job: &Job) -> Vec<JobView> {
+    let mut face = Face::of_job(job);
+    face.priority = sight.standing.priority(job);
     let mut views = Vec::with_capacity(1 + job.runs.len());
     if let Some(first) = job.waiting.first().map(TaskIndex) {
-        let (reason, expected) = board.outlook.of(job, &board.policy);
+        let (reason, expected, place) = sight.outlook(job);
         let attempts = job.attempts.get(&first).copied().unwrap_or_default();
         let mut view = face.view(first, attempts, None, JobState::Pending, reason);
         view.expected_start = expected;
+        view.expected_node = place.cloned();
+        view.first_promise = job.first_promise;
+        view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
         view.array_tasks = job.array.then(|| job.waiting.to_string());
         views.push(view);
     }
-    views.extend(job.runs.iter().map(|(task, run)| running(board, &face, *task, run)));
+    let runs = job.runs.iter().map(|(task, run)| {
+        let mut view = running(sight.board, &face, *task, run);
+        (view.first_promise, view.last_promise) = (job.first_promise, run.promised);
+        view
+    });
+    views.extend(runs);
     views
 }
 
@@ -172,6 +225,7 @@ fn ended_run(face: &Face<'_>, run: &EndedRun) -> JobView {
     view.reason_detail = Some(run.outcome.detail.clone()).filter(|detail| !detail.is_empty());
     view.start_time = run.started;
     view.end_time = Some(run.ended);
+    (view.first_promise, view.last_promise) = (run.first_promise, run.last_promise);
     view.cpus = run.cpus;
     view.memory_mib = run.memory;
     view.gpus = run.node.as_ref().map(|node| gpus(node, &run.cards)).unwrap_or_default();
@@ -196,37 +250,90 @@ fn holder(board: &Board, who: (JobId, TaskIndex)) -> String {
 
 /// The view of a node.
 pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
-    let cards = node.cards.iter().map(|card| {
-        let job = node.holder(card.index).map(|who| holder(board, who));
-        let slice =
-            |s: &gq_model::Slice| SliceView { profile: s.profile.clone(), uuid: s.uuid.clone(), job: None };
-        CardView { card: card.clone(), job, slices: card.slices.iter().map(slice).collect() }
+    let mine = |p: &&gq_cluster::Partition| p.has(&node.name);
+    let recut = board.policy.partitions.iter().filter(mine).any(|p| p.recut);
+    let cards = node.cards.iter().enumerate().map(|(position, card)| {
+        let free = cuts::free(node, position, recut);
+        CardView {
+            card: card.clone(),
+            job: node.holder(card.index).filter(|_| !card.mig).map(|who| holder(board, who)),
+            slices: slices(board, node, card),
+            free_units: free.units,
+            free: free.sets,
+        }
     });
-    let named = |p: &&gq_cluster::Partition| p.has(&node.name);
     NodeView {
         name: node.name.clone(),
         state: node_state(node).to_owned(),
         reason: node.drained.clone(),
-        partitions: board.policy.partitions.iter().filter(named).map(|p| p.name.clone()).collect(),
+        partitions: board.policy.partitions.iter().filter(mine).map(|p| p.name.clone()).collect(),
         cpus: node.cpus,
         cpus_used: node.cpus_used(),
         memory_mib: node.memory,
         memory_used_mib: node.memory_used(),
         features: node.features.clone(),
         cards: cards.collect(),
-        jobs: node.runs().iter().map(|who| holder(board, *who)).collect(),
+        jobs: node.runs().map(|who| holder(board, who)).collect(),
     }
 }
 
+/// The slices of a card with who holds each: those the node told of, but for idle ones whose units a run has by now, and those that are
+/// being cut for runs.
+fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
+    let mut held: Vec<(&CardUse, String)> = Vec::new();
+    if card.mig {
+        for who in node.runs() {
+            let run = board.job(who.0).and_then(|job| job.runs.get(&who.1));
+            let its = run.into_iter().flat_map(|run| &run.cards).filter(|held| held.index == card.index);
+            held.extend(its.filter(|held| held.slice.is_some()).map(|held| (held, holder(board, who))));
+        }
+    }
+    let mut all = Vec::with_capacity(card.slices.len() + held.len());
+    for (at, slice) in card.slices.iter().enumerate() {
+        let is_this = |held: &CardUse| match (&held.uuid, held.placement) {
+            (Some(uuid), _) => slice.uuid.as_ref() == Some(uuid),
+            (None, Some(place)) => {
+                slice.placement == Some(place) && held.slice.as_ref() == Some(&slice.profile)
+            }
+            (None, None) => {
+                node.slice_holder(card, at).is_some() && held.slice.as_ref() == Some(&slice.profile)
+            }
+        };
+        let job = held.iter().position(|(held, _)| is_this(held)).map(|found| held.swap_remove(found).1);
+        if job.is_none() && node.slice_holder(card, at).is_some() {
+            continue;
+        }
+        all.push(SliceView {
+            profile: slice.profile.clone(),
+            uuid: slice.uuid.clone(),
+            memory_mib: Some(slice.memory),
+            placement: slice.placement,
+            job,
+        });
+    }
+    let grid = card.grid.as_ref();
+    all.extend(held.into_iter().map(|(held, job)| {
+        let profile = held.slice.clone().unwrap_or_default();
+        SliceView {
+            memory_mib: grid.and_then(|grid| grid.profile(&profile)).map(|p| p.memory),
+            profile,
+            uuid: held.uuid.clone(),
+            placement: held.placement,
+            job: Some(job),
+        }
+    }));
+    all
+}
+
 fn node_state(node: &Node) -> &'static str {
-    match (node.link, &node.drained, node.runs().is_empty()) {
+    match (node.link, &node.drained, node.runs().len() == 0) {
         (Link::Absent, _, _) => "absent",
         (Link::Suspect { .. }, _, _) => "suspect",
         (Link::Lost { .. }, _, _) => "lost",
         (Link::Up, Some(_), true) => "drained",
         (Link::Up, Some(_), false) => "draining",
         (Link::Up, None, true) => "idle",
-        (Link::Up, None, false) if node.cpus_free() == 0 => "allocated",
+        (Link::Up, None, false) if node.cpus_used() >= node.cpus => "allocated",
         (Link::Up, None, false) => "mixed",
     }
 }
@@ -245,4 +352,28 @@ pub(crate) fn partitions(board: &Board) -> Vec<PartitionView> {
         default_time: p.default_time,
     };
     board.policy.partitions.iter().enumerate().map(view).collect()
+}
+
+/// The views of advance reservations; `name_of` gives the names of users.
+pub(crate) fn reservations(board: &Board, name_of: impl Fn(gq_model::Uid) -> String) -> Vec<ReservationView> {
+    let view = |booking: &std::sync::Arc<Booking>| ReservationView {
+        name: booking.name.clone(),
+        start: booking.start,
+        end: booking.end,
+        takes: booking
+            .takes
+            .iter()
+            .map(|taken| ReservedView { node: taken.node.clone(), cards: taken.cards.clone() })
+            .collect(),
+        users: booking.users.iter().map(|uid| name_of(*uid)).collect(),
+        accounts: booking.accounts.clone(),
+        maintenance: booking.maintenance,
+        jobs: board
+            .jobs()
+            .filter(|job| job.shape.reservation.as_ref() == Some(&booking.name))
+            .take(MOST_NAMED)
+            .map(|job| job.id.to_string())
+            .collect(),
+    };
+    board.bookings.iter().map(view).collect()
 }

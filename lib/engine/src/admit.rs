@@ -1,11 +1,16 @@
-//! Admission: is a request taken, and as what: partition, time limit, memory and priority are fixed here. A request is refused
+//! Admission: is a request taken, and as what: partition, payer, time limit, memory and priority are fixed here. A request is refused
 //! as impossible only when no declared or ever-seen node could meet it.
 
-use crate::{Actor, Answer, ClientId, Context, Decision, Effect, Refusal, RefusalKind, Submission};
-use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
-use gq_cluster::{Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Policy, Serves, Shape};
-use gq_model::{IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, Uid};
-use gq_sched::{could_ever, eligible_by_name, estimate};
+use crate::{
+    Actor, Answer, ClientId, Context, Decision, Effect, Refusal, RefusalKind, Submission, access, limits,
+    possible::possible,
+};
+use alloc::{boxed::Box, format, string::String, sync::Arc};
+use gq_cluster::{
+    Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
+};
+use gq_model::{CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, Seconds, Uid};
+use gq_sched::estimate;
 
 pub(crate) fn submit(
     cluster: &Cluster,
@@ -52,9 +57,9 @@ pub(crate) fn test_only(
     by: Actor,
     spec: &JobSpec,
 ) -> Decision {
-    let answer = match shape_of(cluster, policy, by, spec) {
-        Ok(shape) => Answer::Tested {
-            start: estimate(cluster, policy, context.now, &shape),
+    let answer = match request(cluster, policy, context, by, spec) {
+        Ok((shape, payer)) => Answer::Tested {
+            start: estimate(cluster, policy, context.now, &shape, &payer),
             cpus: shape.demand.cpus,
             partition: shape.partition,
         },
@@ -70,24 +75,24 @@ fn admit(
     submission: &Submission,
 ) -> Result<NewJob, Refusal> {
     let spec = &submission.spec;
-    let shape = shape_of(cluster, policy, submission.by, spec)?;
+    let (shape, payer) = request(cluster, policy, context, submission.by, spec)?;
     if cluster.job_count() as u64 >= policy.max_job_count {
         let text = format!("the queue is full: {} jobs live, no more are taken", cluster.job_count());
         return Err(Refusal::new(RefusalKind::Policy, text).hint("[scheduler] max_job_count bounds them"));
     }
-    let partition_priority = policy.partition(&shape.partition).map_or(0, |p| p.priority);
     let id = JobId(cluster.last_job().0.saturating_add(1));
     Ok(NewJob {
         id,
         uid: submission.by.uid,
         user: submission.user.clone(),
         token: submission.token,
-        spec: shared_spec(cluster, &shape, spec),
+        spec: shared_spec(cluster, &shape, &payer, spec),
         job_file: format!("jobs/{:02x}/{id}.job", context.shard),
         sha256: submission.sha256.clone(),
         at: context.now,
+        payer: cluster.queue().shared_payer(&shape, &payer).unwrap_or_else(|| Arc::new(payer)),
         shape: interned(cluster, shape),
-        priority: partition_priority.saturating_sub(i64::from(spec.nice)),
+        priority: 0i64.saturating_sub(i64::from(spec.nice)),
         held: spec.hold.then_some(HeldBy::User),
         not_before: spec.begin.filter(|at| *at > context.now),
         array: false,
@@ -95,9 +100,10 @@ fn admit(
     })
 }
 
-/// The request of the last job in line of this shape, when it is the same word for word: a script submitted in a loop is kept once.
-fn shared_spec(cluster: &Cluster, shape: &Shape, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
-    let last = cluster.queue().last(shape).and_then(|id| cluster.job(id));
+/// The request of the last job in line of this shape and payer, when it is the same word for word: a script submitted in a loop is
+/// kept once.
+fn shared_spec(cluster: &Cluster, shape: &Shape, payer: &Payer, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+    let last = cluster.queue().last(shape, payer).and_then(|id| cluster.job(id));
     Arc::clone(last.map(|job| &job.spec).filter(|last| *last == spec).unwrap_or(spec))
 }
 
@@ -106,23 +112,54 @@ fn interned(cluster: &Cluster, shape: Shape) -> Arc<Shape> {
     cluster.queue().shared(&shape).unwrap_or_else(|| Arc::new(shape))
 }
 
-fn shape_of(cluster: &Cluster, policy: &Policy, by: Actor, spec: &JobSpec) -> Result<Shape, Refusal> {
+fn request(
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+    by: Actor,
+    spec: &JobSpec,
+) -> Result<(Shape, Payer), Refusal> {
     may_submit(policy, by, spec)?;
     let partition = partition_of(policy, spec)?;
-    let time_limit = time_limit_of(partition, spec)?;
-    let cpus = spec.cpus();
-    let memory = memory_of(cluster, policy, partition, spec)?;
-    let demand = Demand { cpus, memory, cards: spec.cards.clone(), exclusive: spec.exclusive };
+    let payer = access::payer(policy, partition, by, spec)?;
+    let demand = Demand {
+        cpus: spec.cpus(),
+        memory: memory_of(cluster, policy, partition, spec)?,
+        cards: cards_of(spec),
+        exclusive: spec.exclusive,
+    };
     let shape = Shape {
         partition: partition.name.clone(),
-        demand,
-        time_limit,
+        time_limit: time_limit_of(policy, partition, &payer, spec)?,
         features: spec.features.clone(),
         nodelist: spec.nodelist.clone(),
         exclude: spec.exclude.clone(),
+        licences: access::licences(policy, spec)?,
+        reservation: access::reservation(cluster, context, by, payer.account.as_deref(), spec)?,
+        slices_by_memory: partition.slices_by_memory && may_be_slices(&demand.cards, spec),
+        demand,
     };
     possible(cluster, policy, &shape)?;
-    Ok(shape)
+    limits::within(cluster, policy, &shape, &payer)?;
+    Ok((shape, payer))
+}
+
+/// One wish in one form: none has no words, a profile is in lower case.
+fn cards_of(spec: &JobSpec) -> CardAsk {
+    let ask = &spec.cards;
+    if ask.count == 0 {
+        return CardAsk::default();
+    }
+    let profile = ask.profile.as_ref().map(|profile| profile.to_ascii_lowercase());
+    CardAsk { memory: if profile.is_some() { None } else { ask.memory }, profile, ..ask.clone() }
+}
+
+/// Whether cards asked for by memory may be slices: a process can use only one, so there is one, or one for each process.
+fn may_be_slices(ask: &CardAsk, spec: &JobSpec) -> bool {
+    ask.count > 0
+        && ask.memory.is_some()
+        && ask.profile.is_none()
+        && (ask.count == 1 || ask.count == spec.process_count())
 }
 
 fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal> {
@@ -162,7 +199,7 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
 }
 
 fn partition_of<'a>(policy: &'a Policy, spec: &JobSpec) -> Result<&'a Partition, Refusal> {
-    let names = || policy.partitions.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(" ");
+    let names = || access::names(policy.partitions.iter().map(|p| p.name.as_str()));
     let partition = match &spec.partition {
         None => policy.partitions.first(),
         Some(name) => policy.partition(name),
@@ -179,15 +216,26 @@ fn partition_of<'a>(policy: &'a Policy, spec: &JobSpec) -> Result<&'a Partition,
     Err(Refusal::new(RefusalKind::Policy, text))
 }
 
-fn time_limit_of(partition: &Partition, spec: &JobSpec) -> Result<Option<gq_model::Seconds>, Refusal> {
+fn time_limit_of(
+    policy: &Policy,
+    partition: &Partition,
+    payer: &Payer,
+    spec: &JobSpec,
+) -> Result<Option<Seconds>, Refusal> {
+    let by_partition = partition.max_time.map(|most| (most, format!("partition {}", partition.name)));
+    let qos = payer.qos.as_deref().and_then(|name| policy.qos(name));
+    let by_qos = qos.and_then(|qos| Some((qos.max_time?, format!("QOS {}", qos.name))));
+    let most = by_partition.into_iter().chain(by_qos).min_by_key(|(most, _)| *most);
     let asked = spec.time_limit;
-    if let (Some(asked), Some(most)) = (asked, partition.max_time)
-        && asked > most
+    if let (Some(asked), Some((most, whose))) = (asked, &most)
+        && asked > *most
     {
-        let text = format!("--time={asked}: partition {} allows {most} at most", partition.name);
+        let text = format!("--time={asked}: {whose} allows {most} at most");
         return Err(Refusal::new(RefusalKind::Policy, text));
     }
-    Ok(asked.or(partition.default_time).or(partition.max_time))
+    let most = most.map(|(most, _)| most);
+    let default = partition.default_time.map(|time| most.map_or(time, |most| time.min(most)));
+    Ok(asked.or(default).or(most))
 }
 
 fn memory_of(
@@ -218,85 +266,4 @@ fn default_per_cpu(cluster: &Cluster, policy: &Policy, partition: &Partition) ->
             cluster.nodes().filter(|node| partition.has(&node.name) && node.cpus > 0 && node.memory > MiB(0));
         known.map(|node| share(node)).min().unwrap_or_default()
     })
-}
-
-/// Whether some declared or ever-seen node could meet it; if none could, says what there is. A partition none of whose nodes is
-/// known yet refuses nothing.
-fn possible(cluster: &Cluster, policy: &Policy, shape: &Shape) -> Result<(), Refusal> {
-    let in_partition = |node: &Node| policy.partition(&shape.partition).is_some_and(|p| p.has(&node.name));
-    let nodes: Vec<&Node> = cluster.nodes().map(|node| &**node).filter(|node| in_partition(node)).collect();
-    // A node that is declared without its size, and was never seen, may have anything.
-    let unknown = |node: &&Node| node.boot.is_none() && (node.cpus == 0 || node.memory == MiB(0));
-    if nodes.is_empty() || nodes.iter().any(|node| unknown(node) && eligible_by_name(shape, node, policy)) {
-        return Ok(());
-    }
-    let fits = |node: &&Node| {
-        eligible_by_name(shape, node, policy) && could_ever(shape, node.cpus, node.memory, &node.cards)
-    };
-    if nodes.iter().any(fits) {
-        return Ok(());
-    }
-    let text = format!("no node of partition {} could ever run this: {}", shape.partition, wish(shape));
-    Err(Refusal::new(RefusalKind::Policy, text).hint(format!("what there is: {}", offer(&nodes))))
-}
-
-fn wish(shape: &Shape) -> String {
-    let demand = &shape.demand;
-    let mut parts = alloc::vec![counted(demand.cpus, "cpu")];
-    if let Memory::Amount(amount) = demand.memory {
-        parts.push(format!("{amount} of memory"));
-    }
-    if demand.cards.count > 0 {
-        let model =
-            demand.cards.model.as_deref().map(|m| format!(" {}", m.escape_debug())).unwrap_or_default();
-        let least = demand.cards.memory.map(|m| format!(" with at least {m}")).unwrap_or_default();
-        let cards = counted(demand.cards.count, &format!("whole{model} card"));
-        parts.push(format!("{cards}{least}"));
-    }
-    if !shape.features.is_empty() {
-        parts.push(format!("features {}", shape.features.join("&").escape_debug()));
-    }
-    if !shape.nodelist.is_empty() {
-        parts.push(format!("on {}", gq_model::compress_hosts(&shape.nodelist)));
-    }
-    if !shape.exclude.is_empty() {
-        parts.push(format!("not on {}", gq_model::compress_hosts(&shape.exclude)));
-    }
-    format!("{} on one node", parts.join(", "))
-}
-
-/// `1 cpu`, `2 cpus`.
-fn counted(count: u32, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// What nodes have, each kind once: `ws[1-2]: 32 cpus, 256G, 2 A100-SXM4-80GB (80G)`.
-fn offer(nodes: &[&Node]) -> String {
-    let mut kinds: Vec<(String, Vec<&gq_model::NodeName>)> = Vec::new();
-    for node in nodes {
-        let mut cards: Vec<(String, u32)> = Vec::new();
-        for card in node.cards.iter().filter(|card| !card.mig) {
-            let kind = format!("{} ({})", card.model.escape_debug(), card.memory);
-            match cards.iter_mut().find(|(k, _)| *k == kind) {
-                Some((_, count)) => *count = count.saturating_add(1),
-                None => cards.push((kind, 1)),
-            }
-        }
-        let mut words = format!("{}, {}", counted(node.cpus, "cpu"), node.memory);
-        for (kind, count) in cards {
-            words.push_str(&format!(", {count} {kind}"));
-        }
-        if !node.features.is_empty() {
-            words.push_str(&format!(", features {}", node.features.join(" ").escape_debug()));
-        }
-        match kinds.iter_mut().find(|(k, _)| *k == words) {
-            Some((_, names)) => names.push(&node.name),
-            None => kinds.push((words, alloc::vec![&node.name])),
-        }
-    }
-    let lines = kinds.into_iter().take(8);
-    lines
-        .map(|(words, names)| format!("{}: {words}", gq_model::compress_hosts(names)))
-        .collect::<Vec<_>>()
-        .join("; ")
 }

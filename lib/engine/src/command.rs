@@ -197,12 +197,8 @@ fn act(
                 continue;
             }
             let key = RunKey { job: job.id, task: *task, run: run.number };
-            decision.events.push(Event::Stopped { key, why, by: by.uid });
-            let order = match why {
-                Stopping::Cancel => Order::Cancel(key),
-                Stopping::Requeue => Order::Requeue(key),
-            };
-            orders.write(decision, &run.node, order);
+            decision.events.push(Event::Stopped { key, why, by: Some(by.uid) });
+            orders.write(decision, &run.node, stop_order(key, why));
         }
     };
     match verb {
@@ -242,6 +238,14 @@ fn act(
         }
         Verb::Hold => hold(job, by, decision),
         Verb::Release => release(job, by, decision),
+    }
+}
+
+/// The order that ends a run.
+pub(crate) fn stop_order(key: RunKey, why: Stopping) -> Order {
+    match why {
+        Stopping::Cancel | Stopping::Preempt { again: false, .. } => Order::Cancel(key),
+        Stopping::Requeue | Stopping::Preempt { again: true, .. } => Order::Requeue(key),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Selection, Verb};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
-use gq_cluster::Event;
+use gq_cluster::{Booking, Event};
 use gq_model::{
     Assignment, BootId, Card, Epoch, Fault, JobId, JobSpec, MiB, NodeName, Outcome, Reason, RunKey, Seq,
     Timestamp, Token, Uid,
@@ -142,6 +142,33 @@ pub enum Input {
         /// Why, for draining.
         drain: Option<String>,
     },
+    /// An advance reservation is to be made.
+    Book {
+        /// Who waits.
+        client: ClientId,
+        /// Who asks.
+        by: Actor,
+        /// The reservation.
+        booking: Box<Booking>,
+        /// Whether it takes the place of the one of its name.
+        replace: bool,
+        /// Whether jobs that could still run when it begins are let run on; else they are a reason to refuse it.
+        ignore_jobs: bool,
+    },
+    /// An advance reservation is to be taken back.
+    Unbook {
+        /// Who waits.
+        client: ClientId,
+        /// Who asks.
+        by: Actor,
+        /// Its name.
+        name: String,
+    },
+    /// What a forecast found: jobs that were never promised a start are promised this one.
+    Promise {
+        /// Jobs, and when they would start.
+        starts: Vec<(JobId, Timestamp)>,
+    },
     /// A node reports.
     Report {
         /// Which.
@@ -174,7 +201,7 @@ pub enum Input {
     Declared,
     /// The controller starts: nobody is in sight yet.
     Restarted,
-    /// The last input of every turn: jobs whose time has come, and a planning pass.
+    /// Nothing has happened, but time has passed: a turn has its planning pass in any case.
     Schedule,
 }
 

@@ -2,14 +2,23 @@
 //! durable and only then lets their effects go out.
 //!
 //! No clock, no file, no thread: the household hands in the time and everything that a decision needs from outside. Rooms:
-//! `admit` (is a request taken, and as what), `command` (cancel, hold, release, requeue, signal, drain, resume), `report` (what nodes say), `schedule` (the planning pass),
-//! `turn` (batching, commit, roll-back).
+//! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted),
+//! `possible` (could it ever run here), `command` (cancel, hold, release, requeue, signal, drain, resume), `book` (advance
+//! reservations), `report` (what nodes say), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
+//! promises), `schedule` (the planning pass), `turn` (batching, commit, roll-back).
 #![no_std]
 extern crate alloc;
 
+mod access;
 mod admit;
+mod book;
+mod charge;
 mod command;
 mod input;
+mod limits;
+mod possible;
+mod preempt;
+mod promise;
 mod report;
 mod schedule;
 mod turn;
@@ -23,7 +32,7 @@ pub use turn::{Courier, Filing, Keeper, Over, Record, Step, Turn, TurnError};
 
 use gq_cluster::{Cluster, Policy};
 
-/// Decides what `input` means for the cluster as it stands. Changes nothing.
+/// Decides what `input` means for the cluster as it stands. Changes nothing. The planning pass is the turn's own last step.
 pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Input) -> Decision {
     match input {
         Input::Submit { client, submission, known } => {
@@ -38,6 +47,11 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
         Input::Nodes { client, by, nodes, drain } => {
             command::nodes(cluster, *client, *by, nodes, drain.as_deref())
         }
+        Input::Book { client, by, booking, replace, ignore_jobs } => {
+            book::book(cluster, policy, context, *client, *by, booking, (*replace, *ignore_jobs))
+        }
+        Input::Unbook { client, by, name } => book::unbook(cluster, *client, *by, name),
+        Input::Promise { starts } => promise::forecast(cluster, starts),
         Input::Report { node, epoch, seq, body } => {
             report::report(cluster, policy, context, node, *epoch, *seq, body)
         }
@@ -46,6 +60,6 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
         Input::NodeLost { node } => report::lost(cluster, context, node),
         Input::Declared => report::declared(cluster, policy),
         Input::Restarted => report::restarted(cluster, context),
-        Input::Schedule => schedule::schedule(cluster, policy, context),
+        Input::Schedule => Decision::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
-use crate::{Context, Decision, NodeReport, Order, schedule::Orders};
+use crate::{Context, Decision, NodeReport, Order, charge, preempt, schedule::Orders};
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
 use gq_model::{
@@ -30,12 +30,12 @@ pub(crate) fn report(
     }
     let mut decision = match (body, node) {
         (NodeReport::Joined { boot, cpus, memory, cards, runs }, _) => {
-            joined(cluster, policy, name, (*boot, *cpus, *memory, cards), runs)
+            joined(cluster, policy, context, name, (*boot, *cpus, *memory, cards), runs)
         }
         (_, None) => Decision::default(),
         (NodeReport::Started(key, at), Some(node)) => {
             let mut decision = on_run(cluster, name, *key, |run| {
-                (run.phase == Phase::Starting).then_some(Event::Started { key: *key, at: *at })
+                (run.phase == Phase::Starting).then(|| started(context, run, *key, *at))
             });
             if !decision.events.is_empty() && !node.failed_starts.is_empty() {
                 // The start clears them: said once more of the node, so that its row is written too.
@@ -47,12 +47,16 @@ pub(crate) fn report(
             let again = matches!(run.phase, Phase::Completing { .. });
             (!again).then_some(Event::Exited { key: *key, at: *at })
         }),
-        (NodeReport::Ended { key, outcome, started, ended }, Some(_)) => on_run(cluster, name, *key, |run| {
-            let started = started.or(run.started());
-            Some(ended_run(run, *key, outcome.clone(), started, *ended))
-        }),
+        (NodeReport::Ended { key, outcome, started, ended }, Some(_)) => {
+            let mut decision = on_run(cluster, name, *key, |run| {
+                let started = started.or(run.started());
+                Some(ended_run(run, *key, outcome.clone(), started, *ended))
+            });
+            decision.events.extend(charge::charged(cluster, policy, context, name, *key));
+            decision
+        }
         (NodeReport::Refused { key, fault, reason, detail }, Some(node)) => {
-            refused(cluster, context, node, *key, (*fault, *reason, detail))
+            refused(cluster, policy, context, node, *key, (*fault, *reason, detail))
         }
         (NodeReport::Cards(cards), Some(node)) => {
             let found = found(policy, name, node.boot, node.cpus, node.memory, cards);
@@ -76,7 +80,13 @@ fn on_run(
     Decision { events: run.and_then(event).into_iter().collect(), effects: Vec::new() }
 }
 
-fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -> Option<&'a Run> {
+/// A script was started `at` a time on its node's clock, which may go wrong: its limit counts from no time that this clock has not seen.
+fn started(context: &Context, run: &Run, key: RunKey, at: Timestamp) -> Event {
+    let counted = at.min(context.now).max(run.allocated);
+    Event::Started { key, at, counted }
+}
+
+pub(crate) fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -> Option<&'a Run> {
     let run = cluster.job(key.job)?.runs.get(&key.task)?;
     (run.number == key.run && run.node == *node).then_some(run)
 }
@@ -84,6 +94,7 @@ fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -> Option<&'
 fn ended_run(run: &Run, key: RunKey, outcome: Outcome, started: Option<Timestamp>, at: Timestamp) -> Event {
     let again = Next::Again { not_before: None, site_fault: false, held: None };
     let (outcome, next) = match (outcome.end, run.stopping) {
+        (_, Some(Stopping::Preempt { again, .. })) => preempt::ended(outcome, again),
         // A run that came to its own end before the signal of a requeue reached it has simply ended.
         (End::Cancelled | End::NodeFail, Some(Stopping::Requeue)) => (outcome, again),
         // A cancel that came after a requeue.
@@ -102,6 +113,7 @@ fn ended_run(run: &Run, key: RunKey, outcome: Outcome, started: Option<Timestamp
 
 fn refused(
     cluster: &Cluster,
+    policy: &Policy,
     context: &Context,
     node: &Node,
     key: RunKey,
@@ -111,25 +123,33 @@ fn refused(
     let failures = cluster.job(key.job).map_or(0, |job| job.launch_failures).saturating_add(1);
     let (fault, reason, detail) = why;
     let over = |end, reason| (Outcome::without_exit(end, reason, detail.clone()), Next::Over);
+    let later = |tries: u32, site_fault| {
+        let pause = Seconds((1u64 << tries.min(16)).min(MAX_PAUSE));
+        let next = Next::Again { not_before: Some(context.now.after(pause)), site_fault, held: None };
+        (Outcome::without_exit(End::LaunchFailed, reason, detail.clone()), next)
+    };
     let (outcome, next) = match (fault, run.stopping) {
         (_, Some(Stopping::Cancel)) => over(End::Cancelled, Reason::Cancelled),
         (Fault::User, _) => over(End::Failed, reason),
-        (Fault::Site, _) if failures >= MAX_LAUNCHES => over(End::LaunchFailed, reason),
-        (Fault::Site, _) => {
-            let pause = Seconds((1u64 << failures.min(16)).min(MAX_PAUSE));
-            let next =
-                Next::Again { not_before: Some(context.now.after(pause)), site_fault: true, held: None };
-            (Outcome::without_exit(End::LaunchFailed, reason, detail.clone()), next)
+        (Fault::Site, Some(Stopping::Preempt { again, .. })) => {
+            preempt::ended(Outcome::without_exit(End::Cancelled, reason, detail.clone()), again)
         }
+        // What it was given is gone, which says nothing of the node. It never started, so it waits until there is another.
+        (Fault::Site, _) if reason == Reason::CardGone => later(key.run.0, false),
+        (Fault::Site, _) if failures >= MAX_LAUNCHES => over(End::LaunchFailed, reason),
+        (Fault::Site, _) => later(failures, true),
     };
-    let mut events = alloc::vec![Event::RunEnded { key, outcome, started: None, at: context.now, next }];
+    let ended = Event::RunEnded { key, outcome, started: None, at: context.now, next };
+    let mut events: Vec<Event> = core::iter::once(ended)
+        .chain(charge::charged(cluster, policy, context, &node.name, key))
+        .collect();
     // What a user named may be of his making: a file system of his own answers as he likes. It takes two users to tell.
     let is_named_by_user =
         matches!(reason, Reason::WorkDir | Reason::InputFile | Reason::OutputFile | Reason::ExecFailed);
     let owner = |job: &JobId| cluster.job(*job).map(|job| job.uid);
     let counts = |job: &&JobId| **job != key.job && !(is_named_by_user && owner(job) == owner(&key.job));
     let others = node.failed_starts.iter().filter(counts).count();
-    if matches!(next, Next::Again { .. }) && others + 1 >= FAILED_JOBS_TO_DRAIN && node.drained.is_none() {
+    if matches!(next, Next::Again { site_fault: true, .. }) && others + 1 >= FAILED_JOBS_TO_DRAIN && node.drained.is_none() {
         let reason = format!("jobs cannot be started here: {detail}");
         events.push(Event::NodeDrained { node: node.name.clone(), reason });
     }
@@ -139,6 +159,7 @@ fn refused(
 fn joined(
     cluster: &Cluster,
     policy: &Policy,
+    context: &Context,
     name: &NodeName,
     has: (BootId, u32, MiB, &[Card]),
     runs: &[(RunKey, Option<Timestamp>)],
@@ -151,7 +172,7 @@ fn joined(
     for (key, started) in runs {
         match (live_run(cluster, name, *key), started) {
             (Some(run), Some(at)) if run.started().is_none() => {
-                decision.events.push(Event::Started { key: *key, at: *at })
+                decision.events.push(self::started(context, run, *key, *at))
             }
             (Some(_), _) => {}
             (None, _) => orders.write(&mut decision, name, Order::Stray(*key)),
@@ -161,10 +182,10 @@ fn joined(
     // it is not listed. The node may hold its end still (a result is kept through a reboot), so it is asked: it says the end
     // again, or that it knows of none. One that only waits to be started is let alone: its order may be on the way.
     let listed: BTreeSet<RunKey> = runs.iter().map(|(key, _)| *key).collect();
-    let held = cluster.node(name).into_iter().flat_map(|node| node.runs().iter());
+    let held = cluster.node(name).into_iter().flat_map(|node| node.runs());
     for (id, task) in held {
-        let Some(run) = cluster.job(*id).and_then(|job| job.runs.get(task)) else { continue };
-        let key = RunKey { job: *id, task: *task, run: run.number };
+        let Some(run) = cluster.job(id).and_then(|job| job.runs.get(&task)) else { continue };
+        let key = RunKey { job: id, task, run: run.number };
         let is_known = run.boot != boot || run.started().is_some() || run.stopping.is_some();
         if is_known && !listed.contains(&key) {
             orders.write(&mut decision, name, Order::Stray(key));

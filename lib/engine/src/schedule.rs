@@ -1,26 +1,41 @@
-//! The last input of every turn: jobs whose time has come, then one planning pass, and the orders that follow.
+//! The last step of every turn: what time has brought, then one planning pass, and the orders that follow.
 
-use crate::{Context, Decision, Effect, Order};
-use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use crate::{Context, Decision, Effect, Order, preempt, promise};
+use alloc::{boxed::Box, collections::BTreeMap};
 use gq_cluster::{Cluster, Event, Job, Policy};
 use gq_model::{Assignment, NodeName, RunKey, Seq};
-use gq_sched::Start;
+use gq_sched::{Planner, Start};
 
-/// When jobs ripen, that is all it says: the turn asks again, and they are planned for with the others.
-pub(crate) fn schedule(cluster: &Cluster, policy: &Policy, context: &Context) -> Decision {
-    let ripe: Vec<Event> = cluster.queue().ripe(context.now).map(|job| Event::Ripened { job }).collect();
-    if !ripe.is_empty() {
-        return Decision { events: ripe, effects: Vec::new() };
-    }
-    let plan = gq_sched::plan(cluster, policy, context.now);
+/// What time has brought: jobs whose time has come, advance reservations that are over, runs whose grace is over.
+pub(crate) fn due(cluster: &Cluster, context: &Context) -> Decision {
+    let ripe = cluster.queue().ripe(context.now).map(|job| Event::Ripened { job });
+    let over = cluster.bookings().filter(|booking| booking.end <= context.now);
+    let over = over.map(|booking| Event::Unbooked { name: booking.name.clone() });
+    let mut decision = Decision { events: ripe.chain(over).collect(), ..Decision::default() };
+    preempt::due(cluster, context, &mut decision, &mut Orders::of(cluster));
+    decision
+}
+
+/// One planning pass: starts, runs that are to make room, first promises.
+pub(crate) fn plan(
+    planner: &mut Planner,
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+) -> Decision {
+    let plan = planner.plan(cluster, policy, context.now);
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);
+    decision.events.extend(promise::reserved(cluster, &plan));
+    for preemption in &plan.preempt {
+        preempt::begin(cluster, context, preemption, &mut decision, &mut orders);
+    }
     for start in plan.starts {
         let (Some(job), Some(node)) = (cluster.job(start.job), cluster.node(&start.node)) else { continue };
         let Some(boot) = node.boot else { continue };
         let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
         let assignment = assignment(job, key, &start, policy, boot);
-        let Start { node, cpus, memory, cards, exclusive, .. } = start;
+        let Start { node, cpus, memory, cards, exclusive, rate, promised, .. } = start;
         decision.events.push(Event::Allocated {
             key,
             node: node.clone(),
@@ -29,6 +44,8 @@ pub(crate) fn schedule(cluster: &Cluster, policy: &Policy, context: &Context) ->
             memory,
             cards,
             exclusive,
+            rate,
+            promised,
             at: context.now,
         });
         orders.write(&mut decision, &node, Order::Start(Box::new(assignment)));

@@ -3,7 +3,7 @@
 //!
 //! The store and the courier are handed in, so that the daemon and the simulator run this very code.
 
-use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, decide};
+use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, decide, schedule};
 use alloc::{
     collections::BTreeMap,
     format,
@@ -13,7 +13,7 @@ use alloc::{
 };
 use gq_cluster::{Cluster, Event, IllegalEvent, Job, Policy};
 use gq_model::{End, JobId, Outcome, Timestamp, Token, Uid};
-use gq_sched::Outlook;
+use gq_sched::{Outlook, Planner};
 
 /// An event with what its record needs of the state before it.
 #[derive(Clone, Debug)]
@@ -103,6 +103,7 @@ pub enum TurnError<E> {
 pub struct Turn<'a> {
     cluster: &'a mut Cluster,
     policy: &'a Policy,
+    planner: &'a mut Planner,
     context: Context,
     steps: Vec<Step>,
     effects: Vec<Effect>,
@@ -119,7 +120,8 @@ struct Taken {
 }
 
 impl<'a> Turn<'a> {
-    /// Runs one turn over `inputs`; a planning pass comes last.
+    /// Runs one turn over `inputs`; what time has brought and a planning pass come last. `planner` is what the passes before
+    /// remember of this cluster; it forgets when the turn is not kept.
     ///
     /// Job files are moved before anything else is decided: a job whose file cannot be moved is refused, and nobody is told its id.
     ///
@@ -128,6 +130,7 @@ impl<'a> Turn<'a> {
     pub fn run<K: Keeper, C: Courier>(
         cluster: &'a mut Cluster,
         policy: &'a Policy,
+        planner: &'a mut Planner,
         context: Context,
         inputs: &[Input],
         keeper: &mut K,
@@ -139,6 +142,7 @@ impl<'a> Turn<'a> {
         let mut turn = Turn {
             cluster,
             policy,
+            planner,
             context,
             steps: Vec::new(),
             effects: Vec::new(),
@@ -166,6 +170,7 @@ impl<'a> Turn<'a> {
             Err(error) => {
                 courier.give_back(&turn.filed);
                 refuse_all(inputs, &error.to_string(), courier);
+                turn.planner.forget();
                 *turn.cluster = keeper.load().map_err(|e| TurnError::Broken(e.to_string()))?;
                 Err(TurnError::NotKept(error))
             }
@@ -191,14 +196,10 @@ impl<'a> Turn<'a> {
             };
             self.take(decision)?;
         }
-        let decision = decide(self.cluster, self.policy, &self.context, &Input::Schedule);
-        let ripened = decision.events.iter().any(|event| matches!(event, Event::Ripened { .. }));
+        let decision = schedule::due(self.cluster, &self.context);
         self.take(decision)?;
-        if ripened {
-            let decision = decide(self.cluster, self.policy, &self.context, &Input::Schedule);
-            self.take(decision)?;
-        }
-        Ok(())
+        let decision = schedule::plan(self.planner, self.cluster, self.policy, &self.context);
+        self.take(decision)
     }
 
     /// Decides submissions, each on what the ones before it left: their jobs are in the state while the next is decided.
@@ -333,6 +334,7 @@ impl<'a> Turn<'a> {
     {
         courier.give_back(&self.filed);
         refuse_all(inputs, &illegal.to_string(), courier);
+        self.planner.forget();
         *self.cluster = keeper.load().map_err(|e| TurnError::Broken(e.to_string()))?;
         Err(TurnError::Broken(illegal.to_string()))
     }
@@ -365,10 +367,13 @@ fn refuse_all<C: Courier>(inputs: &[Input], why: &str, courier: &mut C) {
     let refusal = Refusal::new(RefusalKind::Policy, format!("not recorded: {why}"));
     let client = |input: &Input| match input {
         Input::Submit { client, .. } => *client,
-        Input::TestOnly { client, .. } | Input::Command { client, .. } | Input::Nodes { client, .. } => {
-            Some(*client)
-        }
-        Input::Report { .. }
+        Input::TestOnly { client, .. }
+        | Input::Command { client, .. }
+        | Input::Nodes { client, .. }
+        | Input::Book { client, .. }
+        | Input::Unbook { client, .. } => Some(*client),
+        Input::Promise { .. }
+        | Input::Report { .. }
         | Input::NodeHeard { .. }
         | Input::NodeSilent { .. }
         | Input::NodeLost { .. }

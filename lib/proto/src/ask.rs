@@ -59,7 +59,7 @@ pub struct ListAsk {
     /// In the order of expected starts (jobs without one last) instead of the queue's.
     #[serde(default)]
     pub by_start: bool,
-    /// Explain why the jobs wait; the first [`MAX_EXPLAINED`] that do.
+    /// Explain why the jobs wait that are named by id; the first [`MAX_EXPLAINED`] that do.
     #[serde(default)]
     pub explain: bool,
 }

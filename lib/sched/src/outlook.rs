@@ -1,18 +1,33 @@
 //! The outlook: why each waiting job waits, and when it is expected to start, as of one plan.
 
-use alloc::{collections::BTreeMap, sync::Arc};
-use gq_cluster::{HeldBy, Job, PartitionState, Policy, Shape};
+use alloc::collections::{BTreeMap, BTreeSet};
+use gq_cluster::{HeldBy, Job, Key, PartitionState, Policy};
 use gq_model::{JobId, NodeName, Reason, Timestamp};
+
+/// What a pass had to do, for those who watch its cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Groups of jobs that wait: one shape, one payer each.
+    pub groups: u32,
+    /// Groups of them that were looked at closely.
+    pub looked_at: u32,
+    /// Times a node was asked whether something fits.
+    pub fits: u32,
+}
 
 /// Why waiting jobs wait. Jobs that nothing is said of wait behind others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
     /// Jobs that a reservation was made for, with when and where.
     pub reserved: BTreeMap<JobId, (Timestamp, NodeName)>,
-    /// The first job in line that cannot start: it waits for nothing but resources.
-    pub first: Option<JobId>,
-    /// Shapes that cannot start for another reason than other jobs.
-    pub shapes: BTreeMap<Arc<Shape>, Reason>,
+    /// The first job in line of each partition that cannot start: it waits for nothing but resources.
+    pub first: BTreeSet<JobId>,
+    /// Groups that cannot start for another reason than other jobs.
+    pub groups: BTreeMap<Key, Reason>,
+    /// When a pass could find something new although nothing happened.
+    pub look_again: Option<Timestamp>,
+    /// What it took.
+    pub effort: Effort,
 }
 
 impl Outlook {
@@ -31,11 +46,11 @@ impl Outlook {
             Some(PartitionState::Inactive) => return (Reason::PartitionInactive, None),
             Some(PartitionState::Up | PartitionState::Drain) => {}
         }
-        if let Some(reason) = self.shapes.get(&job.shape) {
-            return (*reason, None);
-        }
         let expected = self.reserved.get(&job.id).map(|(at, _)| *at);
-        let reason = if self.first == Some(job.id) { Reason::Resources } else { Reason::Priority };
+        if let Some(reason) = self.groups.get(&job.group()) {
+            return (*reason, expected);
+        }
+        let reason = if self.first.contains(&job.id) { Reason::Resources } else { Reason::Priority };
         (reason, expected)
     }
 }

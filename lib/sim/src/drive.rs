@@ -4,21 +4,24 @@
 //! then one planning pass. Time is whole seconds of the log.
 
 use crate::{
+    fragmentation::CardFigures,
     metrics::Fate,
     nodes::Nodes,
+    policy::uid_of,
     progress::Progress,
     request::Requests,
     trace::{Trace, TraceJob},
     trouble::Trouble,
+    watch::Watch,
     world::World,
 };
-use gq_cluster::Cluster;
+use gq_cluster::{Cluster, Event};
 use gq_engine::{
     Actor, Answer, ClientId, Context, Courier, Effect, Filing, Input, Keeper, Order, Over, Record, Refusal,
     Step, Submission, Turn,
 };
-use gq_model::{JobId, RunKey, Timestamp, Token, Uid};
-use gq_sched::Outlook;
+use gq_model::{JobId, RunKey, Timestamp, Token};
+use gq_sched::{Outlook, Planner};
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -26,8 +29,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The uid of the first user of a log.
-const FIRST_UID: u32 = 1000;
 /// Where the virtual clock's zero lies on the daemons' clocks, in seconds since 1970: far from the beginning of time.
 const EPOCH: i64 = 1_000_000_000;
 
@@ -50,7 +51,12 @@ pub(crate) struct Driven {
     pub(crate) turns: Vec<Duration>,
     /// Why jobs were refused, each reason once, with how many.
     pub(crate) refusals: Vec<(String, u64)>,
+    /// What was seen of the cards.
+    pub(crate) cards: Option<CardFigures>,
 }
+
+/// Most turns of one second that nothing but the plan's own wish to look again brings.
+const MOST_AGAIN: u32 = 8;
 
 /// Keeps nothing.
 struct NoKeeper;
@@ -78,6 +84,10 @@ struct Book<'t> {
     nodes: Nodes,
     now: i64,
     refusals: Vec<(String, u64)>,
+    /// When a pass could find something new although nothing happens.
+    look_again: Option<i64>,
+    /// How many turns of this second time alone has brought.
+    again: u32,
 }
 
 impl Book<'_> {
@@ -85,28 +95,32 @@ impl Book<'_> {
         self.places.get(usize::try_from(id.0).ok()?).map(|place| *place as usize)
     }
 
-    fn answer(&mut self, client: ClientId, answer: Answer) {
-        let Ok(place) = u32::try_from(client.0) else { return };
-        match answer {
-            Answer::Submitted(id) => {
-                let at = usize::try_from(id.0).unwrap_or(usize::MAX);
-                if self.places.len() <= at && at < usize::MAX {
-                    self.places.resize(at + 1, u32::MAX);
-                }
-                if let Some(slot) = self.places.get_mut(at) {
-                    *slot = place;
-                }
-            }
-            Answer::Refused(refusal) => {
-                if let Some(fate) = self.fates.get_mut(place as usize) {
-                    fate.refused = true;
-                }
-                match self.refusals.iter_mut().find(|(text, _)| *text == refusal.text) {
-                    Some((_, count)) => *count += 1,
-                    None => self.refusals.push((refusal.text, 1)),
-                }
-            }
-            Answer::Tested { .. } | Answer::Done { .. } => {}
+    /// A job of the log was taken: its token says which.
+    fn submitted(&mut self, id: JobId, token: Token) {
+        let Ok(at) = usize::try_from(id.0) else { return };
+        if self.places.len() <= at {
+            self.places.resize(at + 1, u32::MAX);
+        }
+        if let Some(place) = self.places.get_mut(at) {
+            *place = place_of(token);
+        }
+    }
+
+    fn refused(&mut self, client: ClientId, text: String) {
+        let fate = usize::try_from(client.0).ok().and_then(|place| self.fates.get_mut(place));
+        if let Some(fate) = fate {
+            fate.refused = true;
+        }
+        match self.refusals.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => self.refusals.push((text, 1)),
+        }
+    }
+
+    fn promised(&mut self, id: JobId, start: Timestamp) {
+        let fate = self.place(id).and_then(|place| self.fates.get_mut(place));
+        if let Some(fate) = fate {
+            fate.promise.get_or_insert(second(start));
         }
     }
 
@@ -142,18 +156,28 @@ impl Courier for Book<'_> {
     }
     fn give_back(&mut self, _filings: &[Filing]) {}
     fn publish(&mut self, _cluster: &Cluster, steps: &[Step], outlook: Option<Outlook>) {
-        let _ = (steps, outlook);
+        for step in steps {
+            if let Event::Submitted(new) = &step.event {
+                self.submitted(new.id, new.token);
+            } else if let Event::Promised { job, start } = &step.event {
+                self.promised(*job, *start);
+            }
+        }
+        self.look_again = outlook.and_then(|outlook| outlook.look_again).map(second);
     }
     fn act(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Reply(client, answer) => self.answer(client, answer),
+                Effect::Reply(client, Answer::Refused(refusal)) => self.refused(client, refusal.text),
                 Effect::Order { node, order, .. } => match order {
                     Order::Start(assignment) => self.start(assignment.key, &node),
                     Order::Cancel(key) | Order::Requeue(key) => self.stop(key),
                     Order::Stray(_) | Order::Signal(..) => {}
                 },
-                Effect::File { .. } | Effect::Discard { .. } | Effect::Outlook(_) => {}
+                Effect::Reply(_, Answer::Submitted(_) | Answer::Tested { .. } | Answer::Done { .. })
+                | Effect::File { .. }
+                | Effect::Discard { .. }
+                | Effect::Outlook(_) => {}
             }
         }
     }
@@ -163,6 +187,7 @@ impl Courier for Book<'_> {
 /// The engine, with its clock.
 struct Engine<'w> {
     cluster: Cluster,
+    planner: Planner,
     world: &'w World,
     turns: Vec<Duration>,
 }
@@ -171,22 +196,27 @@ impl Engine<'_> {
     fn turn(&mut self, book: &mut Book<'_>, inputs: &[Input]) -> Result<(), Trouble> {
         let context = Context { now: stamp(book.now), shard: 0 };
         let began = Instant::now();
-        let done = Turn::run(&mut self.cluster, &self.world.policy, context, inputs, &mut NoKeeper, book);
+        let Self { cluster, planner, world, .. } = self;
+        let done = Turn::run(cluster, &world.policy, planner, context, inputs, &mut NoKeeper, book);
         self.turns.push(began.elapsed());
         done.map_err(|error| Trouble::usage(format!("the engine stopped at second {}: {error:?}", book.now)))
     }
 
-    /// The next second in which something happens that neither a job nor a node brings.
-    fn timer(&self) -> Option<i64> {
-        self.cluster.queue().next_ripe().map(|(at, _)| second(at))
+    /// The next second in which time alone makes something happen: a job's begin, the end of a grace, what the plan waits for.
+    fn timer(&self, book: &Book<'_>) -> Option<i64> {
+        let ripe = self.cluster.queue().next_ripe().map(|(at, _)| second(at));
+        let grace = self.cluster.preempted().next().map(|(at, _)| second(*at));
+        let soonest = book.now.saturating_add(i64::from(book.again >= MOST_AGAIN));
+        let again = book.look_again.map(|at| at.max(soonest));
+        ripe.into_iter().chain(grace).chain(again).min()
     }
 }
 
-/// Drives the world over the log until all jobs have ended, or until `last` when it is given.
+/// Drives the world over the log until all jobs have ended; when it is being filled, until all have arrived.
 ///
 /// # Errors
 /// When the engine comes to a state that it calls illegal.
-pub(crate) fn drive(world: &World, trace: &Trace, last: Option<i64>) -> Result<Driven, Trouble> {
+pub(crate) fn drive(world: &World, trace: &Trace, filling: bool) -> Result<Driven, Trouble> {
     let mut order: Vec<u32> = (0..u32::try_from(trace.jobs.len()).unwrap_or(u32::MAX)).collect();
     let submit = |place: &u32| trace.jobs.get(*place as usize).map_or(0, |job| job.submit);
     // Stable: jobs of one second stay in the order of the log.
@@ -201,8 +231,12 @@ pub(crate) fn drive(world: &World, trace: &Trace, last: Option<i64>) -> Result<D
         nodes: Nodes::of(&world.nodes),
         now: first.saturating_sub(1),
         refusals: Vec::new(),
+        look_again: None,
+        again: 0,
     };
-    let mut engine = Engine { cluster: Cluster::default(), world, turns: Vec::new() };
+    let planner = Planner::default();
+    let mut engine = Engine { cluster: Cluster::default(), planner, world, turns: Vec::new() };
+    let mut watch = Watch::over(trace, &world.nodes, filling);
     engine.turn(&mut book, &[Input::Declared])?;
     let joined = book.nodes.join();
     engine.turn(&mut book, &joined)?;
@@ -213,11 +247,12 @@ pub(crate) fn drive(world: &World, trace: &Trace, last: Option<i64>) -> Result<D
     let mut inputs: Vec<Input> = Vec::new();
     loop {
         let next_end = book.due.peek().map(|Reverse((at, ..))| *at);
-        let times = [arrivals.peek().map(submit), next_end, engine.timer()];
+        let times = [arrivals.peek().map(submit), next_end, engine.timer(&book)];
         let Some(now) = times.into_iter().flatten().min().map(|at| at.max(book.now)) else { break };
-        if last.is_some_and(|last| now > last) {
+        if filling && arrivals.peek().is_none() {
             break;
         }
+        book.again = if now > book.now { 0 } else { book.again.saturating_add(1) };
         book.now = now;
         inputs.clear();
         book.nodes.tell_starts(&mut inputs);
@@ -229,23 +264,40 @@ pub(crate) fn drive(world: &World, trace: &Trace, last: Option<i64>) -> Result<D
                 progress.step();
             }
         }
+        let mut look = false;
         while let Some(place) = arrivals.next_if(|place| submit(place) <= now) {
             let Some(job) = trace.jobs.get(place as usize) else { continue };
             inputs.push(submission(place, job, trace, &mut requests));
+            look |= watch.as_mut().is_some_and(|watch| watch.arrive(job));
         }
         engine.turn(&mut book, &inputs)?;
+        if let Some(watch) = watch.as_mut().filter(|_| look) {
+            watch.look_at(&engine.cluster);
+        }
     }
     progress.finish();
-    Ok(Driven { fates: book.fates, turns: engine.turns, refusals: book.refusals })
+    let cards = watch.map(|watch| watch.end_at(&engine.cluster));
+    Ok(Driven { fates: book.fates, turns: engine.turns, refusals: book.refusals, cards })
+}
+
+/// The token of the job at this place of the log.
+fn token_of(place: u32) -> Token {
+    let mut token = [0; 16];
+    token.iter_mut().zip(place.to_le_bytes()).for_each(|(to, from)| *to = from);
+    Token(token)
+}
+
+/// The place in the log of the job with this token.
+fn place_of(token: Token) -> u32 {
+    let [a, b, c, d, ..] = token.0;
+    u32::from_le_bytes([a, b, c, d])
 }
 
 fn submission(place: u32, job: &TraceJob, trace: &Trace, requests: &mut Requests<'_>) -> Input {
-    let mut token = [0; 16];
-    token.iter_mut().zip(u64::from(place).to_le_bytes()).for_each(|(to, from)| *to = from);
     let submission = Submission {
-        by: Actor { uid: Uid(FIRST_UID.saturating_add(job.user.0)), admin: false },
+        by: Actor { uid: uid_of(job.user), admin: false },
         user: trace.names.text(job.user).to_owned(),
-        token: Token(token),
+        token: token_of(place),
         drop_name: String::new(),
         spec: requests.of(job),
         sha256: String::new(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Wish {
     pub(crate) cpus: u32,
     pub(crate) memory: MiB,
-    /// Cards or slices; at least 1.
+    /// Cards or slices.
     pub(crate) count: u32,
     /// The profile of the slices; none for whole cards.
     pub(crate) profile: Option<Arc<str>>,
@@ -46,26 +46,33 @@ impl CardState {
         }
     }
 
+    /// Where an instance of the profile could lie now; the whole of a card that is free when no profile is named.
+    pub(crate) fn places<'c>(&'c self, profile: Option<&str>) -> impl Iterator<Item = Placement> + use<'c> {
+        let whole = match (&self.grid, profile) {
+            // A card in MIG mode serves a wish for a whole card when nothing of it is taken.
+            (Some(grid), None) => Some(Placement { start: 0, size: grid.units }),
+            (None, None) => Some(Placement { start: 0, size: 1 }),
+            (_, Some(_)) => None,
+        };
+        let cut = self.grid.as_deref().zip(profile).and_then(|(grid, name)| grid.profile(name));
+        let taken = self.taken;
+        cut.into_iter()
+            .flat_map(gq_model::Profile::placements)
+            .filter(move |place| taken & place.mask() == 0)
+            .chain(whole.filter(move |_| taken == 0))
+    }
+
     /// How many instances of the profile could be had of it (a greedy count), or 1 for a whole free card.
     fn room(&self, profile: Option<&str>) -> u32 {
-        match (&self.grid, profile) {
-            (None, None) => u32::from(self.taken == 0),
-            // A card in MIG mode serves a whole-card wish by its largest instance, when nothing of it is taken.
-            (Some(_), None) => u32::from(self.taken == 0),
-            (None, Some(_)) => 0,
-            (Some(grid), Some(name)) => {
-                let Some(profile) = grid.profile(name) else { return 0 };
-                let mut taken = self.taken;
-                let mut count = 0;
-                for place in profile.placements() {
-                    if taken & place.mask() == 0 && count < u32::from(profile.most) {
-                        taken |= place.mask();
-                        count += 1;
-                    }
-                }
-                count
+        let mut taken = self.taken;
+        let mut count = 0;
+        for place in self.places(profile).filter(|place| place.size > 0) {
+            if taken & place.mask() == 0 {
+                taken |= place.mask();
+                count += 1;
             }
         }
+        count
     }
 }
 
@@ -83,15 +90,21 @@ impl NodeState {
         self.cards.iter().map(|card| u64::from(card.free())).sum()
     }
 
+    /// Whether it could take a job that wishes this.
+    pub(crate) fn takes(&self, wish: &Wish) -> bool {
+        let room = || self.cards.iter().map(|card| card.room(wish.profile.as_deref())).sum::<u32>();
+        self.cpus_free >= wish.cpus
+            && self.memory_free >= wish.memory
+            && (wish.count == 0 || room() >= wish.count)
+    }
+
     /// Thousandths of free cards that are stranded for this wish.
     fn stranded(&self, wish: &Wish) -> u64 {
-        let profile = wish.profile.as_deref();
-        let rooms = || self.cards.iter().map(|card| (card, card.room(profile)));
-        let room: u32 = rooms().map(|(_, room)| room).sum();
-        if self.cpus_free < wish.cpus || self.memory_free < wish.memory || room < wish.count {
+        if !self.takes(wish) {
             return self.free();
         }
-        rooms().filter(|(_, room)| *room == 0).map(|(card, _)| u64::from(card.free())).sum()
+        let closed = |card: &&CardState| card.places(wish.profile.as_deref()).next().is_none();
+        self.cards.iter().filter(closed).map(|card| u64::from(card.free())).sum()
     }
 }
 

@@ -3,8 +3,10 @@
 //! It needs no daemon, no socket, no card and no rights, and changes nothing but the files it is told to write.
 
 mod alibaba;
+mod baseline;
 mod drive;
 mod dump;
+mod fill;
 mod fragmentation;
 mod history;
 mod metrics;
@@ -26,6 +28,7 @@ mod table;
 mod tests;
 mod trace;
 mod trouble;
+mod watch;
 mod world;
 
 pub use options::command;

@@ -53,7 +53,7 @@ pub fn command() -> Command {
         .arg(text("load", "F", "Let jobs arrive F times as fast"))
         .arg(text("fill", "F", "Let jobs of the log arrive in a random order until they ask for F times all cards; none ends"))
         .arg(
-            text("placement", "WAY", "Place by a plain rule instead, for comparison")
+            text("placement", "WAY", "How slices are chosen, for comparison: the planner's own way (frag), or a plain rule, which with --fill chooses nodes and cards, too")
                 .value_parser(one_of(&PLACEMENTS)),
         )
         .arg(text("seed", "N", "The seed of all that is random").value_parser(value_parser!(u64)).default_value("1"))
@@ -67,7 +67,12 @@ pub fn command() -> Command {
 const FORMATS: [&str; 4] =
     [Format::Swf.name(), Format::Philly.name(), Format::Alibaba.name(), Format::History.name()];
 /// The names of the plain rules of placement.
-const PLACEMENTS: [&str; 4] = ["frag", "best", "first", "random"];
+const PLACEMENTS: [&str; 4] = [
+    PlacementAsk::Frag.name(),
+    PlacementAsk::Best.name(),
+    PlacementAsk::First.name(),
+    PlacementAsk::Random.name(),
+];
 
 const EXAMPLES: &str = "Examples:
   gqsim KTH-SP2.swf.gz --procs 100 --policy easy
@@ -148,6 +153,21 @@ pub(crate) enum PlacementAsk {
     Random,
 }
 
+impl PlacementAsk {
+    /// All rules.
+    const ALL: [Self; 4] = [Self::Frag, Self::Best, Self::First, Self::Random];
+
+    /// Its name on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Frag => "frag",
+            Self::Best => "best",
+            Self::First => "first",
+            Self::Random => "random",
+        }
+    }
+}
+
 /// The words of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
@@ -187,12 +207,10 @@ impl Options {
             first: words.get_one::<u64>("first").map(|k| usize::try_from(*k).unwrap_or(usize::MAX)),
             load: factor("load", word("load"))?.unwrap_or(1.0),
             fill: factor("fill", word("fill"))?,
-            placement: match word("placement") {
-                Some("best") => PlacementAsk::Best,
-                Some("first") => PlacementAsk::First,
-                Some("random") => PlacementAsk::Random,
-                Some(_) | None => PlacementAsk::Frag,
-            },
+            placement: PlacementAsk::ALL
+                .into_iter()
+                .find(|rule| word("placement") == Some(rule.name()))
+                .unwrap_or_default(),
             seed: words.get_one::<u64>("seed").copied().unwrap_or(1),
             strict: words.get_flag("strict"),
             json: words.get_flag("json"),

@@ -19,6 +19,7 @@ struct Alike {
     cards: u32,
     profile: Name,
     model: Name,
+    account: Name,
     partition: Name,
     estimate: i64,
 }
@@ -28,6 +29,7 @@ pub(crate) struct Requests<'w> {
     made: HashMap<Alike, Arc<JobSpec>>,
     names: &'w Names,
     partitions: HashSet<&'w str>,
+    accounts: HashSet<&'w str>,
     counts_memory: bool,
     /// Whether the machine has cards: else a log's cards are processors.
     has_cards: bool,
@@ -36,7 +38,8 @@ pub(crate) struct Requests<'w> {
 impl<'w> Requests<'w> {
     pub(crate) fn new(names: &'w Names, policy: &'w Policy, counts_memory: bool, has_cards: bool) -> Self {
         let partitions = policy.partitions.iter().map(|p| p.name.as_str()).collect();
-        Self { made: HashMap::new(), names, partitions, counts_memory, has_cards }
+        let accounts = policy.accounts.iter().map(|a| a.name.as_str()).collect();
+        Self { made: HashMap::new(), names, partitions, accounts, counts_memory, has_cards }
     }
 
     /// The request of a job.
@@ -50,6 +53,7 @@ impl<'w> Requests<'w> {
             cards: job.cards,
             profile: job.profile,
             model: job.model,
+            account: if self.accounts.is_empty() { Name::default() } else { job.account },
             partition: job.partition,
             estimate: job.estimate,
         };
@@ -74,7 +78,7 @@ impl<'w> Requests<'w> {
         let limit = u64::try_from(job.estimate).ok().filter(|_| job.estimate < UNLIMITED).map(Seconds);
         JobSpec {
             name: "sim".to_owned(),
-            account: None,
+            account: text(job.account).filter(|name| self.accounts.contains(name.as_str())),
             qos: None,
             reservation: None,
             licences: Vec::new(),

@@ -1,16 +1,19 @@
 //! A whole simulation: log and world in, answer out; the files that were asked for are written on the way.
 
 use crate::{
+    baseline,
     drive::{Driven, drive},
     dump,
-    metrics::{Capacity, measure},
-    options::{Options, PolicyAsk},
+    fill::{Dice, draw},
+    metrics::{Capacity, Fate, measure},
+    options::{Options, PlacementAsk, PolicyAsk},
     picture,
     read::{self, Format},
     report::{Passes, Report},
     request::cut,
-    trace::{Reading, Trace, WHOLE},
+    trace::{Reading, Trace, TraceJob, WHOLE},
     trouble::{Trouble, say},
+    watch::{Watch, idle, wish_of},
     world::World,
 };
 use gq_model::Grid;
@@ -31,14 +34,20 @@ pub(crate) fn run(options: &Options) -> Result<String, Trouble> {
     let reading = Reading { strict: options.strict, first: options.first, widest };
     let (format, mut trace) = read::read(&options.log, options.format, reading)?;
     tell_malformed(&trace);
-    let world = World::of(options)?;
+    let world = World::of(options, &mut trace.names)?;
     if let Some(grid) = grid(&world) {
         cut(&mut trace, grid);
     }
     hasten(&mut trace, options.load);
     let capacity = capacity(&world);
+    if let Some(factor) = options.fill {
+        trace.jobs = filling(&trace, factor, capacity, options)?;
+    }
     let began = Instant::now();
-    let driven = drive(&world, &trace, None)?;
+    let driven = match (options.placement, options.fill) {
+        (PlacementAsk::Frag, _) | (_, None) => drive(&world, &trace, options.fill.is_some())?,
+        (rule, Some(_)) => place_plainly(&world, &trace, rule, options.seed),
+    };
     let wall = began.elapsed();
     tell_refused(&driven);
     if let Some(path) = &options.dump {
@@ -48,11 +57,12 @@ pub(crate) fn run(options: &Options) -> Result<String, Trouble> {
         log: options.log.display().to_string(),
         format: format.name(),
         policy: policy_words(options.policy),
-        placement: "own",
+        placement: options.placement.name(),
         seed: options.seed,
         cpus: capacity.cpus,
         cards: capacity.milli / u64::from(WHOLE),
         metrics: measure(&trace, &driven.fates, capacity),
+        card_figures: driven.cards.clone(),
         passes: passes(driven.turns, wall, trace.jobs.len()),
         ..Report::default()
     };
@@ -71,6 +81,44 @@ pub(crate) fn run(options: &Options) -> Result<String, Trouble> {
     }
     report.taken_as.iter().for_each(|words| say(words));
     Ok(report.text())
+}
+
+/// The jobs that fill the machine.
+fn filling(
+    trace: &Trace,
+    factor: f64,
+    capacity: Capacity,
+    options: &Options,
+) -> Result<Vec<TraceJob>, Trouble> {
+    let milli = (capacity.milli as f64 * factor) as u64;
+    let jobs = draw(trace, milli, options.seed);
+    if jobs.is_empty() || milli == 0 {
+        let text = format!("--fill: {} asks for no cards, or the machine has none", options.log.display());
+        return Err(Trouble::usage(text).hint("a log of cards, with --nodes or --conf"));
+    }
+    Ok(jobs)
+}
+
+/// Places all jobs by a plain rule, without the engine.
+fn place_plainly(world: &World, trace: &Trace, rule: PlacementAsk, seed: u64) -> Driven {
+    let mut nodes = idle(&world.nodes);
+    let mut dice = Dice::new(seed);
+    let mut watch = Watch::over(trace, &world.nodes, true);
+    let mut driven = Driven::default();
+    for job in &trace.jobs {
+        let began = Instant::now();
+        let fitted = baseline::place(&mut nodes, &wish_of(job, &trace.names), rule, &mut dice);
+        driven.turns.push(began.elapsed());
+        let start = fitted.then_some(job.submit);
+        driven.fates.push(Fate { start, end: start.map(|at| at.saturating_add(job.run)), ..Fate::default() });
+        if let Some(watch) = watch.as_mut()
+            && watch.arrive(job)
+        {
+            watch.look(&nodes);
+        }
+    }
+    driven.cards = watch.map(|watch| watch.end(&nodes));
+    driven
 }
 
 /// Lets jobs arrive faster by a factor; the first one stays where it is.

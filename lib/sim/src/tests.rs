@@ -1,6 +1,7 @@
 //! Tests of readers and figures.
 
 mod figures;
+mod machine;
 mod readers;
 
 use crate::{

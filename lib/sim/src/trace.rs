@@ -55,6 +55,11 @@ impl Names {
         name
     }
 
+    /// The text of a name, shared.
+    pub(crate) fn shared(&self, name: Name) -> Arc<str> {
+        self.list.get(name.0 as usize).cloned().unwrap_or_default()
+    }
+
     /// The text of a name.
     pub(crate) fn text(&self, name: Name) -> &str {
         self.list.get(name.0 as usize).map_or("", |text| text)

@@ -2,12 +2,13 @@
 
 use crate::{
     alibaba::{NodeRow, read_nodes},
-    options::{Machine, Options},
+    options::{Machine, Options, PlacementAsk},
     policy::policy_of,
     settings,
+    trace::Names,
     trouble::Trouble,
 };
-use gq_cluster::Policy;
+use gq_cluster::{Policy, SliceRule};
 use gq_conf::{ConfErrors, Config};
 use gq_model::{Card, MiB, NodeName};
 use std::{
@@ -45,11 +46,11 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Makes the world that is asked for.
+    /// Makes the world that is asked for. Users that the conf names come to `names`.
     ///
     /// # Errors
     /// When a file cannot be read, or the conf is wrong.
-    pub(crate) fn of(options: &Options) -> Result<Self, Trouble> {
+    pub(crate) fn of(options: &Options, names: &mut Names) -> Result<Self, Trouble> {
         let mut taken_as = Vec::new();
         let (mut text, file) = match &options.machine {
             Machine::Pool(procs) => (pool(*procs), PathBuf::from("the pool")),
@@ -69,12 +70,18 @@ impl World {
         text = settings::apply(&text, &settings, &file.display().to_string())?;
         let config = gq_conf::parse(&text, &file).map_err(|errors| wrong_conf(&errors))?;
         let nodes = nodes(&config, &file, &mut taken_as)?;
-        Ok(Self {
-            policy: policy_of(&config),
-            nodes,
-            counts_memory: !matches!(options.machine, Machine::Pool(_)),
-            taken_as,
-        })
+        let policy = Policy { slice_rule: rule_of(options), ..policy_of(&config, names, &mut taken_as) };
+        Ok(Self { policy, nodes, counts_memory: !matches!(options.machine, Machine::Pool(_)), taken_as })
+    }
+}
+
+/// The rule by which the planner chooses slices.
+fn rule_of(options: &Options) -> SliceRule {
+    match options.placement {
+        PlacementAsk::Frag => SliceRule::LeastLoss,
+        PlacementAsk::Best => SliceRule::BestFit,
+        PlacementAsk::First => SliceRule::FirstFit,
+        PlacementAsk::Random => SliceRule::Random(options.seed),
     }
 }
 

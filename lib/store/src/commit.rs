@@ -1,10 +1,10 @@
 //! One turn, one transaction: events, every row they touched, letters, acknowledgements. Whole or not at all.
 
 use crate::{Store, StoreError, record};
-use gq_cluster::{Cluster, Event, Job, Next};
-use gq_model::{IndexSet, JobId, NodeName, Outcome, RunKey, Seq, Timestamp};
+use gq_cluster::{Cluster, Event, Job, Next, Usage};
+use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, RunKey, Seq, Timestamp, Uid};
 use rusqlite::{Transaction, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a turn makes durable.
 pub struct Batch<'a> {
@@ -27,19 +27,18 @@ impl Store {
     /// [`StoreError::Full`] and others: nothing of it was kept.
     pub fn commit(&mut self, batch: &Batch<'_>) -> Result<(), StoreError> {
         let tx = self.conn.transaction()?;
-        let mut jobs = BTreeSet::new();
-        let mut nodes = BTreeSet::new();
+        let mut touched = Touched::default();
         for (event, before) in &batch.steps {
             if let Some(job) = event.job() {
-                jobs.insert(job);
+                touched.jobs.insert(job);
                 trail(&tx, job, batch.at, event)?;
             }
             if let Some(node) = event.node() {
-                nodes.insert(node);
+                touched.nodes.insert(node);
             }
-            beside(&tx, event, *before, &mut nodes)?;
+            beside(&tx, event, *before, &mut touched)?;
         }
-        rows(&tx, batch.cluster, &jobs, &nodes)?;
+        touched.write(&tx, batch.cluster)?;
         let mut keep = tx.prepare_cached("INSERT OR REPLACE INTO outbox VALUES(?, ?, ?)")?;
         for (node, seq, body) in &batch.letters {
             keep.execute(params![node.as_str(), signed(seq.0), body])?;
@@ -71,12 +70,21 @@ fn trail(tx: &Transaction<'_>, job: JobId, at: Timestamp, event: &Event) -> Resu
     Ok(())
 }
 
+/// Rows to be rewritten once, however many events of the turn touched them.
+#[derive(Default)]
+struct Touched<'a> {
+    jobs: BTreeSet<JobId>,
+    nodes: BTreeSet<&'a NodeName>,
+    bookings: BTreeSet<&'a str>,
+    usage: BTreeMap<(Uid, Option<&'a str>), Usage>,
+}
+
 /// Rows that an event writes beside those of its job and node.
 fn beside<'a>(
     tx: &Transaction<'_>,
     event: &'a Event,
     before: Option<&'a Job>,
-    nodes: &mut BTreeSet<&'a NodeName>,
+    touched: &mut Touched<'a>,
 ) -> Result<(), StoreError> {
     match event {
         Event::Submitted(new) => {
@@ -88,7 +96,7 @@ fn beside<'a>(
         Event::RunEnded { key, outcome, started, at, next } => {
             let Some(job) = before else { return Ok(()) };
             if let (Next::Again { site_fault: true, .. }, Some(run)) = (next, job.runs.get(&key.task)) {
-                nodes.insert(&run.node);
+                touched.nodes.insert(&run.node);
             }
             run_row(tx, job, *key, None, (outcome, *started, *at, matches!(next, Next::Again { .. })))?;
         }
@@ -98,7 +106,17 @@ fn beside<'a>(
             let key = RunKey { job: *id, task, run: gq_model::RunNumber(job.next_run(task).0) };
             run_row(tx, job, key, Some(tasks), (outcome, None, *at, false))?;
         }
-        Event::Started { key: _, .. }
+        Event::Charged { account, uid, usage } => {
+            touched.usage.insert((*uid, account.as_deref()), *usage);
+        }
+        Event::Booked(booking) => {
+            touched.bookings.insert(&booking.name);
+        }
+        Event::Unbooked { name } => {
+            touched.bookings.insert(name);
+        }
+        Event::Promised { .. }
+        | Event::Started { .. }
         | Event::Held { .. }
         | Event::Released { .. }
         | Event::Ripened { .. }
@@ -131,7 +149,7 @@ fn run_row(
         gq_cluster::Memory::WholeNode => gq_model::MiB(0),
     };
     let mut insert = tx.prepare_cached(
-        "INSERT OR REPLACE INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     insert.execute(params![
         signed(key.job.0),
@@ -139,8 +157,8 @@ fn run_row(
         key.run.0,
         tasks.filter(|_| job.array).map(ToString::to_string),
         job.uid.0,
-        job.spec.account,
-        job.shape.partition,
+        job.payer.account,
+        job.payer.partition,
         gq_model::JobState::Ended(outcome.end).name(),
         outcome.reason.word(),
         Some(&outcome.detail).filter(|d| !d.is_empty()),
@@ -154,38 +172,69 @@ fn run_row(
         run.map_or(job.shape.demand.cpus, |run| run.cpus),
         signed(run.map_or(memory, |run| run.memory).0),
         cards,
+        job.payer.qos,
+        licences(&job.shape.licences),
+        job.first_promise.map(|t| t.0),
+        run.and_then(|run| run.promised).map(|t| t.0),
+        run.map(|run| run.allocated.0),
+        run.map_or(0, |run| run.rate),
+        run.map_or(0, |run| run.worth),
     ])?;
     Ok(())
 }
 
-/// Rewrites the rows of the jobs and nodes that were touched.
-fn rows(
-    tx: &Transaction<'_>,
-    cluster: &Cluster,
-    jobs: &BTreeSet<JobId>,
-    nodes: &BTreeSet<&NodeName>,
-) -> Result<(), StoreError> {
-    let mut put = tx.prepare_cached("INSERT OR REPLACE INTO job VALUES(?, ?)")?;
-    let mut gone = tx.prepare_cached("DELETE FROM job WHERE id = ?")?;
-    for id in jobs {
-        match cluster.job(*id) {
-            Some(job) => put.execute(params![signed(id.0), record::write(&**job)?])?,
-            None => gone.execute([signed(id.0)])?,
-        };
+/// `houdini:2,matlab:1`; none when there are none.
+fn licences(asks: &[LicenceAsk]) -> Option<String> {
+    let words: Vec<String> = asks.iter().map(|ask| format!("{}:{}", ask.name, ask.count)).collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+impl Touched<'_> {
+    /// Rewrites the rows as the state has them now.
+    fn write(&self, tx: &Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO job VALUES(?, ?)")?;
+        let mut gone = tx.prepare_cached("DELETE FROM job WHERE id = ?")?;
+        for id in &self.jobs {
+            match cluster.job(*id) {
+                Some(job) => put.execute(params![signed(id.0), record::write(&**job)?])?,
+                None => gone.execute([signed(id.0)])?,
+            };
+        }
+        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO node VALUES(?, ?)")?;
+        let mut count = tx.prepare_cached("INSERT OR REPLACE INTO inbox VALUES(?, ?, ?, ?)")?;
+        for name in &self.nodes {
+            let Some(node) = cluster.node(name) else { continue };
+            put.execute(params![name.as_str(), record::write(&**node)?])?;
+            count.execute(params![
+                name.as_str(),
+                signed(node.epoch.0),
+                signed(node.last_report.0),
+                signed(node.last_order.0)
+            ])?;
+        }
+        self.write_books(tx, cluster)
     }
-    let mut put = tx.prepare_cached("INSERT OR REPLACE INTO node VALUES(?, ?)")?;
-    let mut count = tx.prepare_cached("INSERT OR REPLACE INTO inbox VALUES(?, ?, ?, ?)")?;
-    for name in nodes {
-        let Some(node) = cluster.node(name) else { continue };
-        put.execute(params![name.as_str(), record::write(&**node)?])?;
-        count.execute(params![
-            name.as_str(),
-            signed(node.epoch.0),
-            signed(node.last_report.0),
-            signed(node.last_order.0)
-        ])?;
+
+    fn write_books(&self, tx: &Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO booking VALUES(?, ?)")?;
+        let mut gone = tx.prepare_cached("DELETE FROM booking WHERE name = ?")?;
+        for name in &self.bookings {
+            match cluster.booking(name) {
+                Some(booking) => put.execute(params![name, record::write(&**booking)?])?,
+                None => gone.execute([name])?,
+            };
+        }
+        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO usage VALUES(?, ?, ?, ?)")?;
+        let mut gone = tx.prepare_cached("DELETE FROM usage WHERE uid = ? AND account = ?")?;
+        for ((uid, account), usage) in &self.usage {
+            let account = account.unwrap_or_default();
+            match usage.charge {
+                0 => gone.execute(params![uid.0, account])?,
+                charge => put.execute(params![uid.0, account, signed(charge), usage.at.0])?,
+            };
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// SQLite's integers are signed; our counters never come near the sign.

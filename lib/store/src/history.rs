@@ -35,6 +35,16 @@ pub struct EndedRun {
     pub memory: MiB,
     /// Cards it held.
     pub cards: Vec<CardUse>,
+    /// What its cards were worth, in thousandths of a card.
+    pub worth: u32,
+    /// What it was charged for each second, in thousandths of a card.
+    pub rate: u32,
+    /// When it was given what it held; it was charged from then on.
+    pub allocated: Option<Timestamp>,
+    /// When its job was first promised to start.
+    pub first_promise: Option<Timestamp>,
+    /// When it was last promised to start.
+    pub last_promise: Option<Timestamp>,
 }
 
 /// A job of which something has ended.
@@ -182,5 +192,10 @@ fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
             .transpose()
             .map_err(|e| damaged(&e))?
             .unwrap_or_default(),
+        first_promise: row.get::<_, Option<i64>>(22)?.map(Timestamp),
+        last_promise: row.get::<_, Option<i64>>(23)?.map(Timestamp),
+        allocated: row.get::<_, Option<i64>>(24)?.map(Timestamp),
+        rate: row.get(25)?,
+        worth: row.get(26)?,
     })
 }

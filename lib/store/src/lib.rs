@@ -1,4 +1,5 @@
-//! What the controller keeps: live rows, ended runs, the audit trail, letters on their way, tokens, and the lock, in one SQLite file.
+//! What the controller keeps: live rows, ended runs, the audit trail, reservations, use of cards, letters on their way, tokens, and the
+//! lock, in one SQLite file.
 //!
 //! Knows events and rows, decides nothing. Rooms: `place` (folder, lock, ballast), `schema` (tables and their version),
 //! `commit` (one turn, one transaction), `load` (the state from its rows), `history` (what has ended, on a connection of its own).
@@ -37,6 +38,16 @@ pub enum StoreError {
         found: i64,
         /// The newest known.
         known: i64,
+    },
+    /// The files are of a gq from before its first release.
+    #[error(
+        "state of format {found}; this gq reads formats from {oldest} on: nothing was touched\n  try: let the old gq finish its jobs, then gqd --init in an empty state_dir"
+    )]
+    Older {
+        /// The format found.
+        found: i64,
+        /// The oldest that is read.
+        oldest: i64,
     },
     /// A row could not be written as JSON.
     #[error("cannot write a row: {0}")]

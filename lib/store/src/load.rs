@@ -1,7 +1,7 @@
 //! The state from its rows, and what else a life of the controller needs to begin with.
 
 use crate::{Store, StoreError, record};
-use gq_cluster::{Cluster, Event, Job, Node};
+use gq_cluster::{Booking, Cluster, Event, Job, Node, Rows, Usage};
 use gq_model::{JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
 
 impl Store {
@@ -12,6 +12,17 @@ impl Store {
     pub fn load(&self) -> Result<Cluster, StoreError> {
         let last: i64 =
             self.conn.query_row("SELECT value FROM meta WHERE key = 'last_job'", [], |row| row.get(0))?;
+        let rows = Rows {
+            last_job: JobId(unsigned(last)),
+            jobs: self.jobs()?,
+            nodes: self.nodes()?,
+            bookings: self.bookings()?,
+            usage: self.usage()?,
+        };
+        Cluster::restore(rows).map_err(|illegal| StoreError::Damaged(illegal.to_string()))
+    }
+
+    fn jobs(&self) -> Result<Vec<Job>, StoreError> {
         let mut jobs = Vec::new();
         let mut select = self.conn.prepare_cached("SELECT id, body FROM job ORDER BY id")?;
         let mut rows = select.query([])?;
@@ -19,6 +30,10 @@ impl Store {
             let (id, body): (i64, &str) = (row.get(0)?, text(row, 1)?);
             jobs.push(record::read::<Job>(body, || format!("the row of job {id}"))?);
         }
+        Ok(jobs)
+    }
+
+    fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let mut nodes = Vec::new();
         let mut select = self.conn.prepare_cached(
             "SELECT node.name, body, epoch, seq, ordered FROM node JOIN inbox ON inbox.node = node.name",
@@ -32,8 +47,28 @@ impl Store {
             node.last_order.0 = unsigned(row.get(4)?);
             nodes.push(node);
         }
-        Cluster::restore(JobId(unsigned(last)), jobs, nodes)
-            .map_err(|illegal| StoreError::Damaged(illegal.to_string()))
+        Ok(nodes)
+    }
+
+    fn bookings(&self) -> Result<Vec<Booking>, StoreError> {
+        let mut bookings = Vec::new();
+        let mut select = self.conn.prepare_cached("SELECT name, body FROM booking ORDER BY name")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let (name, body) = (text(row, 0)?, text(row, 1)?);
+            bookings.push(record::read::<Booking>(body, || format!("the row of reservation {name}"))?);
+        }
+        Ok(bookings)
+    }
+
+    fn usage(&self) -> Result<Vec<(Option<String>, Uid, Usage)>, StoreError> {
+        let mut select = self.conn.prepare_cached("SELECT account, uid, charge, at FROM usage")?;
+        let rows = select.query_map([], |row| {
+            let account: String = row.get(0)?;
+            let usage = Usage { charge: unsigned(row.get(2)?), at: Timestamp(row.get(3)?) };
+            Ok((Some(account).filter(|name| !name.is_empty()), Uid(row.get(1)?), usage))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Orders that are not acknowledged, of every node, in order.

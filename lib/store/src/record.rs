@@ -1,7 +1,7 @@
 //! How rows and events are written: versioned JSON.
 
 use crate::StoreError;
-use gq_cluster::{Event, Job, Node};
+use gq_cluster::{Booking, Event, Job, Node};
 use serde::{Deserialize, Serialize};
 
 /// The version of rows and events.
@@ -24,6 +24,7 @@ pub(crate) trait Kept: Serialize + serde::de::DeserializeOwned {}
 impl Kept for Event {}
 impl Kept for Job {}
 impl Kept for Node {}
+impl Kept for Booking {}
 
 pub(crate) fn write<T: Kept>(value: &T) -> Result<String, StoreError> {
     Ok(serde_json::to_string(&Written { v: VERSION, r: value })?)

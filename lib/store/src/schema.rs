@@ -1,4 +1,5 @@
-//! Tables and their version. A format that a release wrote stays readable for ever; a newer one is refused untouched.
+//! Tables and their version. A format that a release wrote stays readable for ever; a newer one is refused untouched, and so is one
+//! from before the first release.
 
 use crate::{Store, StoreError};
 use gq_model::{ClusterId, Epoch};
@@ -6,7 +7,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::{path::Path, time::Duration};
 
 /// The newest format this program knows.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
+/// The oldest format it reads.
+const OLDEST: i64 = 2;
 /// Pages in the write-ahead log before it is folded into the database: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4096;
 
@@ -19,12 +22,16 @@ CREATE TABLE node(name TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROW
 CREATE TABLE outbox(node TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY(node, seq)) STRICT, WITHOUT ROWID;
 CREATE TABLE inbox(node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, ordered INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
 CREATE TABLE run(
   job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
   uid INTEGER NOT NULL, account TEXT, partition TEXT NOT NULL,
   state TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT, exit_code INTEGER, signal INTEGER, again INTEGER NOT NULL,
   submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
+  qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
@@ -68,6 +75,9 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     let format = text("format")?;
     if format > FORMAT {
         return Err(StoreError::Newer { found: format, known: FORMAT });
+    }
+    if format < OLDEST {
+        return Err(StoreError::Older { found: format, oldest: OLDEST });
     }
     let epoch = text("epoch")? + 1;
     let id: String = conn.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?;

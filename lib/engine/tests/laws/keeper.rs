@@ -1,10 +1,10 @@
 //! A keeper in memory, whole or absent, and a courier with a drop box and a folder of accepted job files.
 
-use gq_cluster::{Cluster, Event, Job, Next, Node, Stopping};
+use gq_cluster::{Cluster, Event, Job, Next, Node, Stopping, Usage};
 use gq_engine::{
     Answer, ClientId, Courier, Effect, Filing, Keeper, Order, Over, Record, Refusal, RefusalKind, Step,
 };
-use gq_model::{End, JobId, NodeName, Outcome, RunKey, Seq, Token, Uid};
+use gq_model::{End, JobId, NodeName, Outcome, RunKey, Seq, Timestamp, Token, Uid};
 use gq_sched::Outlook;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,8 @@ pub struct Rows {
     pub last_job: JobId,
     pub jobs: BTreeMap<JobId, String>,
     pub nodes: BTreeMap<NodeName, String>,
+    pub bookings: BTreeMap<String, String>,
+    pub usage: BTreeMap<(Option<String>, Uid), Usage>,
     pub outbox: BTreeMap<NodeName, BTreeMap<Seq, Order>>,
     pub tokens: BTreeMap<Token, (JobId, Uid)>,
     pub events: Vec<Event>,
@@ -27,6 +29,8 @@ pub struct Rows {
 pub struct Disk {
     pub rows: Rows,
     pub full: bool,
+    /// Whether use of cards halves with time.
+    pub decays: bool,
 }
 
 impl Disk {
@@ -34,7 +38,11 @@ impl Disk {
         let jobs: Vec<Job> = self.rows.jobs.values().map(|row| serde_json::from_str(row).unwrap()).collect();
         let nodes: Vec<Node> =
             self.rows.nodes.values().map(|row| serde_json::from_str(row).unwrap()).collect();
-        Cluster::restore(self.rows.last_job, jobs, nodes).unwrap()
+        let bookings = self.rows.bookings.values().map(|row| serde_json::from_str(row).unwrap()).collect();
+        let usage = &self.rows.usage;
+        let usage = usage.iter().map(|((account, uid), usage)| (account.clone(), *uid, *usage)).collect();
+        let last_job = self.rows.last_job;
+        Cluster::restore(gq_cluster::Rows { last_job, jobs, nodes, bookings, usage }).unwrap()
     }
 
     fn step(rows: &mut Rows, step: &Step) {
@@ -53,10 +61,38 @@ impl Disk {
                     *rows.ended.entry(key.job).or_default() += 1;
                 }
             }
+            Event::Charged { account, uid, usage } => {
+                rows.usage.insert((account.clone(), *uid), *usage);
+            }
+            Event::Booked(booking) => {
+                rows.bookings.insert(booking.name.clone(), serde_json::to_string(booking).unwrap());
+            }
+            Event::Unbooked { name } => drop(rows.bookings.remove(name).unwrap()),
             _ => {}
         }
         rows.events.push(step.event.clone());
     }
+}
+
+/// Every run that costs anything is charged when it ends, in the very next step: for all whole seconds begun since it was given what
+/// it held. Use of cards does not decay here.
+fn check_charges(rows: &Rows, steps: &[Step], now: Timestamp) {
+    let mut used = rows.usage.clone();
+    for (at, step) in steps.iter().enumerate() {
+        let (Event::RunEnded { key, .. }, Some(before)) = (&step.event, &step.before) else { continue };
+        let run = &before.runs[&key.task];
+        let who = (before.payer.account.clone(), before.payer.uid);
+        let seconds = now.micros_since(run.allocated).div_ceil(1_000_000);
+        let sum = used.get(&who).map_or(0, |usage| usage.charge) + u64::from(run.rate) * seconds;
+        let charged = steps.get(at + 1).map(|step| &step.event);
+        let (account, uid) = who.clone();
+        let usage = Usage { charge: sum, at: now };
+        assert_eq!(charged, Some(&Event::Charged { account, uid, usage }), "{key} has ended");
+        used.insert(who, usage);
+    }
+    let ends = steps.iter().filter(|step| matches!(step.event, Event::RunEnded { .. })).count();
+    let charges = steps.iter().filter(|step| matches!(step.event, Event::Charged { .. })).count();
+    assert_eq!(ends, charges, "somebody pays for nothing");
 }
 
 /// A run ends as it was stopped, and nobody is cancelled whom nobody cancelled.
@@ -65,6 +101,14 @@ fn check_end(before: &Job, key: RunKey, outcome: &Outcome, next: Next) {
     match (stopping, outcome.end) {
         (Some(Stopping::Cancel), _) => assert_eq!(next, Next::Over, "{key} was cancelled and goes on"),
         (Some(Stopping::Requeue), End::Cancelled) => assert_ne!(next, Next::Over, "{key} was to run again"),
+        (Some(Stopping::Preempt { again, .. }), End::Preempted) => {
+            assert_eq!(next != Next::Over, again, "{key} made room");
+        }
+        (Some(Stopping::Preempt { .. }), end) => {
+            assert_ne!(end, End::Cancelled, "nobody cancelled {key}");
+            let own = matches!(end, End::Completed | End::Timeout);
+            assert!(!own || next == Next::Over, "{key} came to its own end");
+        }
         (None, end) => assert_ne!(end, End::Cancelled, "nobody cancelled {key}"),
         _ => {}
     }
@@ -78,6 +122,9 @@ impl Keeper for Disk {
             return Err("the disk is full");
         }
         let rows = &mut self.rows;
+        if !self.decays {
+            check_charges(rows, record.steps, record.at);
+        }
         rows.last_job = record.cluster.last_job();
         for step in record.steps {
             Self::step(rows, step);

@@ -2,7 +2,8 @@
 
 use gq_engine::{NodeReport, Order};
 use gq_model::{
-    Assignment, BootId, End, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seq, Timestamp,
+    Assignment, BootId, Card, CardUse, End, Epoch, Fault, MiB, NodeName, Outcome, Placement, Reason, RunKey, Seq,
+    Slice, Timestamp, known_grid,
 };
 use std::collections::BTreeMap;
 
@@ -14,6 +15,15 @@ pub struct Live {
     pub exited: bool,
     /// The outcome that a stop asks for.
     pub stop: Option<Outcome>,
+    /// Whether it was told to make room.
+    pub warned: bool,
+}
+
+/// What keeps a run from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    Of(Fault),
+    CardGone,
 }
 
 #[derive(Debug)]
@@ -29,7 +39,16 @@ pub struct FakeNode {
     pub ends: BTreeMap<RunKey, (NodeReport, Seq)>,
     /// Reports of this life that were not acknowledged.
     pub outbox: BTreeMap<Seq, NodeReport>,
+    /// Whole cards, then cards in MIG mode with the slices they are cut into.
+    pub cards: Vec<Card>,
     next: u64,
+}
+
+/// A card of a kind that can be cut.
+pub fn card(index: u32, mig: bool) -> Card {
+    let text = format!(r#"{{"index":{index},"model":"A100","memory":81920,"mig":{mig}}}"#);
+    let card: Card = serde_json::from_str(&text).unwrap();
+    Card { grid: known_grid("A100", MiB(81_920)).filter(|_| mig), ..card }
 }
 
 pub fn cancelled(reason: Reason) -> Outcome {
@@ -37,8 +56,9 @@ pub fn cancelled(reason: Reason) -> Outcome {
 }
 
 impl FakeNode {
-    pub fn new(name: &str) -> Self {
+    pub fn new(name: &str, cards: Vec<Card>) -> Self {
         Self {
+            cards,
             name: name.parse().unwrap(),
             boot: 1,
             epoch: Epoch(0),
@@ -60,10 +80,8 @@ impl FakeNode {
         self.epoch.0 += 1;
         self.next = 1;
         self.outbox.clear();
-        let card =
-            |i: u32| serde_json::from_str(&format!(r#"{{"index":{i},"model":"A100","memory":81920}}"#));
         let runs = self.live.iter().map(|(key, live)| (*key, live.started)).collect();
-        let cards = (0..2).map(|i| card(i).unwrap()).collect();
+        let cards = self.cards.clone();
         self.say(NodeReport::Joined { boot: self.boot_id(), cpus: 4, memory: MiB(4096), cards, runs });
         let ends: Vec<NodeReport> = self.ends.values().map(|(end, _)| end.clone()).collect();
         ends.into_iter().for_each(|end| self.say(end));
@@ -103,20 +121,24 @@ impl FakeNode {
     }
 
     /// Takes an order. Returns the run that begins to live, if one does.
-    pub fn take(&mut self, seq: Seq, order: &Order, now: Timestamp, fault: Option<Fault>) -> Option<RunKey> {
+    pub fn take(&mut self, seq: Seq, order: &Order, now: Timestamp, trouble: Option<Trouble>) -> Option<RunKey> {
         assert_eq!(seq.0, self.taken.0 + 1, "{} waits for another order", self.name);
         self.taken = seq;
         match order {
-            Order::Start(assignment) => return self.start(assignment, now, fault),
+            Order::Start(assignment) => return self.start(assignment, now, trouble),
             Order::Cancel(key) => self.stop(*key, cancelled(Reason::Cancelled), now),
             Order::Requeue(key) => self.stop(*key, cancelled(Reason::Requeued), now),
             Order::Stray(key) => self.stop(*key, cancelled(Reason::Cancelled), now),
-            Order::Signal(..) => {}
+            Order::Signal(key, signal) => {
+                if let Some(live) = self.live.get_mut(key).filter(|live| live.started.is_some()) {
+                    live.warned |= *signal == 15;
+                }
+            }
         }
         None
     }
 
-    fn start(&mut self, assignment: &Assignment, now: Timestamp, fault: Option<Fault>) -> Option<RunKey> {
+    fn start(&mut self, assignment: &Assignment, now: Timestamp, trouble: Option<Trouble>) -> Option<RunKey> {
         let key = assignment.key;
         assert_eq!(assignment.node, self.name);
         if self.live.contains_key(&key) || self.ends.contains_key(&key) {
@@ -127,14 +149,57 @@ impl FakeNode {
             self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
             return None;
         }
-        if let Some(fault) = fault {
-            let reason = if fault == Fault::User { Reason::WorkDir } else { Reason::LaunchFailure };
+        if let Some(trouble) = trouble {
+            let (fault, reason) = match trouble {
+                Trouble::Of(Fault::User) => (Fault::User, Reason::WorkDir),
+                Trouble::Of(Fault::Site) => (Fault::Site, Reason::LaunchFailure),
+                Trouble::CardGone => (Fault::Site, Reason::CardGone),
+            };
             self.say(NodeReport::Refused { key, fault, reason, detail: "no".into() });
             return None;
         }
-        let live = Live { assignment: assignment.clone(), started: None, exited: false, stop: None };
+        let live = Live {
+            assignment: assignment.clone(),
+            started: None,
+            exited: false,
+            stop: None,
+            warned: false,
+        };
         self.live.insert(key, live);
+        self.cut(&assignment.cards);
         Some(key)
+    }
+
+    /// Cuts the slices that a run was given and that are not there, in place of idle ones.
+    fn cut(&mut self, cards: &[CardUse]) {
+        let mut changed = false;
+        for one in cards {
+            let (Some(profile), Some(placement), None) = (&one.slice, one.placement, &one.uuid) else { continue };
+            let held: Vec<Placement> = self
+                .live
+                .values()
+                .flat_map(|live| &live.assignment.cards)
+                .filter(|other| other.index == one.index && *other != one)
+                .filter_map(|other| other.placement)
+                .collect();
+            assert!(held.iter().all(|other| !other.overlaps(placement)), "{one:?} lies over {held:?}");
+            let card = self.cards.iter_mut().find(|card| card.index == one.index).unwrap();
+            card.slices.retain(|slice| !slice.placement.is_some_and(|other| other.overlaps(placement)));
+            let memory = card.grid.as_ref().unwrap().profile(profile).unwrap().memory;
+            let uuid = format!("MIG-{}-{}-{}-{}", self.name, card.index, placement.start, placement.size);
+            card.slices.push(Slice {
+                profile: profile.clone(),
+                uuid: Some(uuid),
+                memory,
+                gpu_instance: None,
+                compute_instance: None,
+                placement: Some(placement),
+            });
+            changed = true;
+        }
+        if changed {
+            self.say(NodeReport::Cards(self.cards.clone()));
+        }
     }
 
     fn stop(&mut self, key: RunKey, outcome: Outcome, now: Timestamp) {
@@ -160,7 +225,10 @@ impl FakeNode {
         } else {
             let end = if code == 0 { End::Completed } else { End::Failed };
             let own = Outcome { exit_code: Some(code), ..Outcome::without_exit(end, Reason::None, "") };
+            let by_signal =
+                Outcome { signal: Some(15), ..Outcome::without_exit(End::Failed, Reason::RaisedSignal, "") };
             let Some(live) = self.live.remove(&key) else { return };
+            let own = if live.warned && code > 1 { by_signal } else { own };
             let outcome = live.stop.unwrap_or(own);
             self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
         }

@@ -1,8 +1,11 @@
 //! Random interleavings of everything users, nodes, disks and clocks do.
 
-use crate::world::{ANN, ROOT, World, assert_same, named, spec};
+use crate::{
+    node::Trouble,
+    world::{ANN, ROOT, World, assert_same, named, spec},
+};
 use gq_engine::{Input, Selection, Verb};
-use gq_model::{Epoch, Fault, JobId, RunKey, Seconds, Seq, Uid};
+use gq_model::{Epoch, Fault, JobId, RunKey, Seconds, Seq, Timestamp, Uid};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -22,6 +25,9 @@ enum Move {
     Silent { node: bool },
     Lost { node: bool },
     Heard { node: bool },
+    Book { name: u8, node: bool, cards: u8, start: u64, span: u64, maintenance: bool },
+    Unbook { name: u8 },
+    Forecast { pick: u8, wait: u64 },
     Restart,
     Wait { seconds: u64 },
     Turn { full: bool, refusing: Vec<bool> },
@@ -31,13 +37,13 @@ fn a_move() -> impl Strategy<Value = Move> {
     let b = any::<bool>;
     let rarely = || prop::bool::weighted(0.15);
     prop_oneof![
-        12 => (0..12u8, 0..3u32, 0..8u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
+        14 => (0..24u8, 0..3u32, 0..20u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
         6 => (0..4u32, 0..6u8, any::<u8>(), rarely())
             .prop_map(|(uid, verb, job, all)| Move::Command { uid, verb, job, all }),
         1 => (b(), b()).prop_map(|(node, on)| Move::Drain { node, on }),
         3 => b().prop_map(|node| Move::Join { node }),
         1 => (b(), rarely()).prop_map(|(node, wiped)| Move::Reboot { node, wiped }),
-        12 => (b(), 1..5usize, 0..8u8).prop_map(|(node, most, fault)| Move::Orders { node, most, fault }),
+        12 => (b(), 1..5usize, 0..12u8).prop_map(|(node, most, fault)| Move::Orders { node, most, fault }),
         4 => b().prop_map(|node| Move::AckOrders { node }),
         12 => (any::<u8>(), 0..3u8).prop_map(|(pick, code)| Move::GoOn { pick, code }),
         12 => (b(), 1..6usize).prop_map(|(node, most)| Move::Reports { node, most }),
@@ -46,6 +52,11 @@ fn a_move() -> impl Strategy<Value = Move> {
         1 => b().prop_map(|node| Move::Silent { node }),
         1 => b().prop_map(|node| Move::Lost { node }),
         2 => b().prop_map(|node| Move::Heard { node }),
+        1 => (0..3u8, b(), 0..4u8, 0..900u64, 1..900u64, rarely()).prop_map(
+            |(name, node, cards, start, span, maintenance)| Move::Book { name, node, cards, start, span, maintenance }
+        ),
+        1 => (0..3u8).prop_map(|name| Move::Unbook { name }),
+        2 => (any::<u8>(), 0..900u64).prop_map(|(pick, wait)| Move::Forecast { pick, wait }),
         1 => Just(Move::Restart),
         3 => (1..400u64).prop_map(|seconds| Move::Wait { seconds }),
         20 => (prop::bool::weighted(0.1), prop::collection::vec(rarely(), 0..4))
@@ -62,6 +73,18 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         4 => r#""hold":true"#,
         5 => r#""begin":1000100000000"#,
         6 => r#""cpus_per_task":64"#,
+        7 => r#""cards":{"count":1,"profile":"1g.10gb"}"#,
+        8 => r#""cards":{"count":3,"profile":"2G.20gb"},"ntasks":3,"time_limit":100"#,
+        9 => r#""cards":{"count":1,"profile":"7g.80gb"},"partition":"high""#,
+        10 => r#""cards":{"count":1,"memory":20480}"#,
+        11 => r#""licences":[{"name":"matlab","count":1}]"#,
+        12 => r#""licences":[{"name":"matlab","count":2}],"time_limit":60"#,
+        13 => r#""qos":"quick""#,
+        14 => r#""partition":"high","cpus_per_task":3"#,
+        15 => r#""partition":"low","cpus_per_task":2,"cards":{"count":1}"#,
+        16 => r#""reservation":"r0","time_limit":60"#,
+        17 => r#""partition":"high","exclusive":true"#,
+        18 => r#""cpus_per_task":4,"time_limit":300"#,
         _ => "",
     })
 }
@@ -97,12 +120,13 @@ fn play(world: &mut World, step: &Move) {
             world.nodes[at(*node)].join();
         }
         Move::Orders { node, most, fault } => {
-            let fault = match fault {
-                0 => Some(Fault::User),
-                1 => Some(Fault::Site),
+            let trouble = match fault {
+                0 => Some(Trouble::Of(Fault::User)),
+                1 => Some(Trouble::Of(Fault::Site)),
+                2 => Some(Trouble::CardGone),
                 _ => None,
             };
-            world.deliver_orders(at(*node), *most, fault);
+            world.deliver_orders(at(*node), *most, trouble);
         }
         Move::AckOrders { node } => world.acknowledge_orders(at(*node)),
         Move::GoOn { pick, code } => {
@@ -131,10 +155,19 @@ fn play(world: &mut World, step: &Move) {
             node.linked = true;
             world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
         }
+        Move::Book { name, node, cards, start, span, maintenance } => {
+            let cards = (*cards < 2).then(|| vec![u32::from(*cards)]);
+            let booking =
+                world.booking(&format!("r{name}"), at(*node), cards, (*start, start + span));
+            world.book(gq_cluster::Booking { maintenance: *maintenance, ..booking }, start % 2 == 0);
+        }
+        Move::Unbook { name } => drop(world.unbook(&format!("r{name}"))),
+        Move::Forecast { pick, wait } => forecast(world, *pick, *wait),
         Move::Restart => {
             // A turn that was not kept is forgotten with its clients.
             world.inputs.clear();
             world.cluster = world.disk.read();
+            world.planner.forget();
             world.inputs.push(Input::Restarted);
             for node in &world.nodes {
                 world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
@@ -143,6 +176,14 @@ fn play(world: &mut World, step: &Move) {
         Move::Wait { seconds } => world.now = world.now.after(Seconds(*seconds)),
         Move::Turn { full, refusing } => drop(world.run(*full, refusing)),
     }
+}
+
+/// A forecast of some time ago: of jobs that wait, that run, that are gone.
+fn forecast(world: &mut World, pick: u8, wait: u64) {
+    let start = world.now.after(Seconds(wait));
+    let of = |step: u64| (JobId(1 + (u64::from(pick) + step) % (world.cluster.last_job().0 + 2)), start);
+    let starts: Vec<(JobId, Timestamp)> = (0..3).map(of).collect();
+    world.inputs.push(Input::Promise { starts });
 }
 
 /// A report that was sent before comes once more, alone: nothing changes.
@@ -185,8 +226,14 @@ fn late_anew(world: &mut World, pick: u8) {
 
 /// Turns until nothing is decided any more, so that what comes next is seen alone.
 fn quiet(world: &mut World) {
-    world.turn();
-    world.turn();
+    for _ in 0..20 {
+        let before = world.disk.rows.events.len();
+        world.turn();
+        if world.disk.rows.events.len() == before {
+            return;
+        }
+    }
+    panic!("something is decided in every turn");
 }
 
 /// What holds everybody back is taken away.
@@ -194,8 +241,18 @@ fn open_up(world: &mut World) {
     for at in 0..world.nodes.len() {
         world.drain(at, None);
     }
-    let every = Selection { partitions: vec!["main".into()], ..Selection::default() };
-    world.command(ROOT, Verb::Release, every);
+    world.command(ROOT, Verb::Release, everybody());
+    // Whoever named a reservation that is gone waits for ever.
+    let reserved: Vec<JobId> =
+        world.cluster.jobs().filter(|job| job.shape.reservation.is_some()).map(|job| job.id).collect();
+    for id in reserved {
+        world.command(ROOT, Verb::Cancel, named(id));
+    }
+}
+
+fn everybody() -> Selection {
+    let partitions = ["main", "high", "low"].map(String::from).to_vec();
+    Selection { partitions, ..Selection::default() }
 }
 
 proptest! {
@@ -211,7 +268,7 @@ proptest! {
             prop_assert_eq!(world.disk.rows.tokens.get(token), Some(&(*id, *uid)));
             prop_assert!(world.post.over.contains_key(id), "job {} was promised and is gone", id);
         }
-        prop_assert!(world.cluster.nodes().all(|node| node.runs().is_empty() && node.cpus_used() == 0));
+        prop_assert!(world.cluster.nodes().all(|node| node.runs().len() == 0 && node.cpus_used() == 0));
     }
 
     #[test]
@@ -223,9 +280,8 @@ proptest! {
     ) {
         let mut world = World::joined();
         moves.iter().for_each(|step| play(&mut world, step));
-        let every = Selection { partitions: vec!["main".into()], ..Selection::default() };
         world.turn();
-        world.command(ROOT, Verb::Cancel, every);
+        world.command(ROOT, Verb::Cancel, everybody());
         world.settle();
         prop_assert_eq!(world.post.over.len(), world.disk.rows.tokens.len());
     }

@@ -1,11 +1,12 @@
 //! Stories of single turns.
 
-use crate::world::{ANN, ROOT, World, named, spec};
+use crate::{
+    node::Trouble,
+    world::{ANN, BOB, ROOT, World, go_on, named, report, spec},
+};
 use gq_cluster::Link;
 use gq_engine::{Answer, Input, Order, RefusalKind, Verb};
-use gq_model::{End, Fault, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp, Uid};
-
-const BOB: Uid = Uid(1002);
+use gq_model::{End, Fault, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp};
 
 fn answer(world: &World, client: gq_engine::ClientId) -> Answer {
     world.post.replies[&client].clone()
@@ -26,25 +27,6 @@ fn running(world: &mut World) -> RunKey {
     let key = RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(1) };
     assert!(world.cluster.job(key.job).unwrap().runs[&key.task].started().is_some());
     key
-}
-
-/// Orders reach nodes, the next thing happens to every run, reports come back.
-fn go_on(world: &mut World) {
-    for at in 0..world.nodes.len() {
-        world.deliver_orders(at, usize::MAX, None);
-    }
-    for (at, key) in world.live_keys() {
-        let now = world.now;
-        world.nodes[at].go_on(key, 0, now);
-    }
-    report(world);
-}
-
-fn report(world: &mut World) {
-    for at in 0..world.nodes.len() {
-        world.send_reports(at, usize::MAX);
-    }
-    world.turn();
 }
 
 fn end_of(world: &World, job: u64) -> End {
@@ -249,15 +231,15 @@ fn starts_that_fail_by_the_sites_fault_are_tried_again_and_drain_the_node_not_th
     world.submit(2, ANN, spec(only));
     world.submit(3, ANN, spec(only));
     world.turn();
-    world.deliver_orders(0, 1, Some(Fault::User));
+    world.deliver_orders(0, 1, Some(Trouble::Of(Fault::User)));
     report(&mut world);
     assert_eq!((end_of(&world, 1), world.post.over[&JobId(1)].reason), (End::Failed, Reason::WorkDir));
     let drained = |world: &World| world.cluster.node(&world.nodes[0].name).unwrap().drained.is_some();
     assert!(!drained(&world));
-    world.deliver_orders(0, 1, Some(Fault::Site));
+    world.deliver_orders(0, 1, Some(Trouble::Of(Fault::Site)));
     report(&mut world);
     assert!(!drained(&world), "one job may have itself to blame");
-    world.deliver_orders(0, 1, Some(Fault::Site));
+    world.deliver_orders(0, 1, Some(Trouble::Of(Fault::Site)));
     report(&mut world);
     assert!(drained(&world));
     assert!([2, 3].iter().all(|id| world.cluster.job(JobId(*id)).unwrap().not_before.is_some()));
@@ -272,7 +254,7 @@ fn a_start_that_always_fails_is_given_up() {
     world.submit(1, ANN, spec(""));
     for _ in 0..40 {
         world.turn();
-        (0..2).for_each(|at| world.deliver_orders(at, usize::MAX, Some(Fault::Site)));
+        (0..2).for_each(|at| world.deliver_orders(at, usize::MAX, Some(Trouble::Of(Fault::Site))));
         report(&mut world);
         world.now = world.now.after(Seconds(400));
     }

@@ -2,24 +2,29 @@
 
 use crate::{
     keeper::{Disk, Post},
-    node::FakeNode,
+    node::{FakeNode, Trouble, card},
 };
-use gq_cluster::{Cluster, Depth, Event, Partition, PartitionState, Place, Policy, Serves, Shape};
+use gq_cluster::{
+    Account, Booked, Booking, Cluster, Depth, Event, Ledger, Limits, Partition, PartitionState, Payer, Place,
+    Policy, Preempt, Qos, Serves, Shape, SliceRule, Weights,
+};
 use gq_engine::{
     Actor, Answer, ClientId, Context, Input, Keeper, NodeReport, Selection, Submission, Turn, TurnError, Verb,
 };
 use gq_model::{
-    Epoch, Fault, JobId, JobRef, JobSpec, NodeName, RunKey, RunNumber, Seconds, Seq, TaskIndex, Timestamp,
-    Token, Uid,
+    Epoch, JobId, JobRef, JobSpec, NodeName, RunKey, RunNumber, Seconds, Seq, TaskIndex, Timestamp, Token, Uid,
 };
+use gq_sched::Planner;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const ANN: Uid = Uid(1001);
+pub const BOB: Uid = Uid(1002);
 pub const ROOT: Uid = Uid(0);
 
 pub struct World {
     pub cluster: Cluster,
     pub policy: Policy,
+    pub planner: Planner,
     pub disk: Disk,
     pub post: Post,
     pub nodes: Vec<FakeNode>,
@@ -45,35 +50,119 @@ pub fn named(job: JobId) -> Selection {
     Selection { jobs: vec![JobRef { job, tasks: None }], ..Selection::default() }
 }
 
+/// How a client was refused, if he was.
+pub fn refusal(world: &World, client: ClientId) -> Option<gq_engine::Refusal> {
+    match &world.post.replies[&client] {
+        Answer::Refused(refusal) => Some(refusal.clone()),
+        _ => None,
+    }
+}
+
+/// Orders reach nodes, the next thing happens to every run, reports come back.
+pub fn go_on(world: &mut World) {
+    for at in 0..world.nodes.len() {
+        world.deliver_orders(at, usize::MAX, None);
+    }
+    for (at, key) in world.live_keys() {
+        let now = world.now;
+        world.nodes[at].go_on(key, 0, now);
+    }
+    report(world);
+}
+
+/// Reports come back.
+pub fn report(world: &mut World) {
+    for at in 0..world.nodes.len() {
+        world.send_reports(at, usize::MAX);
+    }
+    world.turn();
+}
+
+/// A partition of every node whose cards may be cut anew.
+pub fn partition(name: &str) -> Partition {
+    Partition {
+        name: name.into(),
+        nodes: None,
+        max_time: None,
+        default_time: Some(Seconds(600)),
+        state: PartitionState::Up,
+        priority: 0,
+        depth: None,
+        recut: true,
+        slices_by_memory: true,
+        cards_by_memory: true,
+        access: Default::default(),
+        qos: None,
+        allow_qos: None,
+        tier: 1,
+        preempt: Preempt::Off,
+        grace: Seconds(0),
+        limits: Limits::default(),
+    }
+}
+
+/// Jobs of `main` make room for those of `high`, after a minute; a QOS and an account with limits; two licences.
+fn policy() -> Policy {
+    let main = Partition { preempt: Preempt::Requeue, grace: Seconds(60), ..partition("main") };
+    let high = Partition { priority: 10, tier: 2, ..partition("high") };
+    let low = Partition { preempt: Preempt::Cancel, tier: 0, priority: -10, ..partition("low") };
+    let quick = Qos {
+        name: "quick".into(),
+        max_time: Some(Seconds(120)),
+        limits: Limits {
+            max_jobs_per_user: Some(1),
+            max_submit_per_user: Some(4),
+            max_cpus_per_job: Some(2),
+            ..Limits::default()
+        },
+        ..Qos::default()
+    };
+    let physics = Account { name: "physics".into(), shares: 1, ..Account::default() };
+    let optics = Account {
+        name: "optics".into(),
+        parent: Some("physics".into()),
+        shares: 1,
+        users: vec![ANN],
+        limits: Limits { max_cards: Some(2500), ..Limits::default() },
+        ..Account::default()
+    };
+    Policy {
+        cluster: "lab".into(),
+        partitions: vec![main, high, low],
+        declared: BTreeMap::new(),
+        qos: vec![quick],
+        accounts: vec![physics, optics],
+        licences: BTreeMap::from([("matlab".into(), 2)]),
+        weights: Weights { partition: 1, ..Weights::default() },
+        half_life: Seconds(0),
+        cpu_charge: 10,
+        preempt_exempt: Seconds(0),
+        slice_rule: SliceRule::LeastLoss,
+        depth: Depth::First(1),
+        default_mem_per_cpu: None,
+        kill_wait: Seconds(30),
+        max_array_size: 1000,
+        max_job_count: 40,
+        lost_after: Seconds(120),
+        serves: Serves::Everyone,
+        admins: BTreeSet::new(),
+        allow_test_run: false,
+    }
+}
+
 impl World {
     pub fn new() -> Self {
-        let policy = Policy {
-            cluster: "lab".into(),
-            partitions: vec![Partition {
-                name: "main".into(),
-                nodes: None,
-                max_time: None,
-                default_time: Some(Seconds(600)),
-                state: PartitionState::Up,
-                priority: 0,
-            }],
-            declared: BTreeMap::new(),
-            depth: Depth::First(1),
-            default_mem_per_cpu: None,
-            kill_wait: Seconds(30),
-            max_array_size: 1000,
-            max_job_count: 40,
-            lost_after: Seconds(120),
-            serves: Serves::Everyone,
-            admins: BTreeSet::new(),
-            allow_test_run: false,
-        };
+        let policy = policy();
         Self {
             cluster: Cluster::default(),
             policy,
+            planner: Planner::default(),
             disk: Disk::default(),
             post: Post::default(),
-            nodes: vec![FakeNode::new("ws0"), FakeNode::new("ws1")],
+            nodes: vec![
+                FakeNode::new("ws0", vec![card(0, false), card(1, false)]),
+                FakeNode::new("ws1", vec![card(0, true), card(1, false)]),
+            ],
             now: Timestamp::from_secs(1_000_000),
             inputs: Vec::new(),
             sent: Vec::new(),
@@ -132,6 +221,33 @@ impl World {
         client
     }
 
+    /// An admin keeps a node, or one card of it, from a time on.
+    pub fn book(&mut self, booking: Booking, ignore_jobs: bool) -> ClientId {
+        let client = self.client();
+        let booking = Box::new(booking);
+        self.inputs.push(Input::Book { client, by: actor(ROOT), booking, replace: true, ignore_jobs });
+        client
+    }
+
+    pub fn unbook(&mut self, name: &str) -> ClientId {
+        let client = self.client();
+        self.inputs.push(Input::Unbook { client, by: actor(ROOT), name: name.into() });
+        client
+    }
+
+    /// A booking of a node, that begins and ends so many seconds from now.
+    pub fn booking(&self, name: &str, at: usize, cards: Option<Vec<u32>>, span: (u64, u64)) -> Booking {
+        Booking {
+            name: name.into(),
+            start: self.now.after(Seconds(span.0)),
+            end: self.now.after(Seconds(span.1)),
+            takes: vec![Booked { node: self.nodes[at].name.clone(), cards }],
+            users: vec![ANN],
+            accounts: Vec::new(),
+            maintenance: false,
+        }
+    }
+
     /// A node sends the first of its reports that were not acknowledged.
     pub fn send_reports(&mut self, at: usize, most: usize) {
         let node = &self.nodes[at];
@@ -150,7 +266,7 @@ impl World {
     }
 
     /// A node takes the next orders kept for it; whoever begins to live is alone with its task and its cards.
-    pub fn deliver_orders(&mut self, at: usize, most: usize, fault: Option<Fault>) {
+    pub fn deliver_orders(&mut self, at: usize, most: usize, trouble: Option<Trouble>) {
         if !self.nodes[at].linked || self.nodes[at].epoch == Epoch(0) {
             return;
         }
@@ -160,7 +276,7 @@ impl World {
         let orders: Vec<_> =
             kept.range(Seq(taken.0 + 1)..).map(|(s, o)| (*s, o.clone())).take(most).collect();
         for (seq, order) in orders {
-            if let Some(key) = self.nodes[at].take(seq, &order, self.now, fault) {
+            if let Some(key) = self.nodes[at].take(seq, &order, self.now, trouble) {
                 self.assert_one_life(at, key);
             }
         }
@@ -176,17 +292,20 @@ impl World {
     }
 
     fn assert_one_life(&self, at: usize, key: RunKey) {
-        let mine = &self.nodes[at].live[&key].assignment;
         let others = |node: &FakeNode| -> Vec<RunKey> {
             node.live.keys().filter(|k| (k.job, k.task) == (key.job, key.task)).copied().collect()
         };
         let lives: Vec<RunKey> = self.nodes.iter().flat_map(others).collect();
         assert_eq!(lives, [key], "one task lives twice");
-        let (mut cpus, mut memory) = (0, 0);
+        let (mut cpus, mut memory, mut units) = (0, 0, 0);
+        let cards = &self.nodes[at].cards;
+        let layout = gq_cluster::Layout::of(cards);
         for (other, live) in &self.nodes[at].live {
-            let shared = |index| live.assignment.cards.iter().any(|card| card.index == index);
-            let twice = *other != key && mine.cards.iter().any(|card| shared(card.index));
-            assert!(!twice, "{key} and {other} have one card");
+            for held in &live.assignment.cards {
+                let its = layout.units(cards, std::slice::from_ref(held));
+                assert!(its != 0 && its & units == 0, "{other} has {held:?}, which another has or nobody can");
+                units |= its;
+            }
             cpus += live.assignment.cpus;
             memory += live.assignment.memory.0;
         }
@@ -209,8 +328,15 @@ impl World {
         self.disk.full = disk_full;
         let context = Context { now: self.now, shard: 7 };
         let events = self.disk.rows.events.len();
-        let done =
-            Turn::run(&mut self.cluster, &self.policy, context, &inputs, &mut self.disk, &mut self.post);
+        let done = Turn::run(
+            &mut self.cluster,
+            &self.policy,
+            &mut self.planner,
+            context,
+            &inputs,
+            &mut self.disk,
+            &mut self.post,
+        );
         self.disk.full = false;
         match &done {
             Ok(()) => {}
@@ -225,6 +351,12 @@ impl World {
         }
         self.check_answers(&inputs);
         self.check_state();
+        self.check_limits();
+        let new: Vec<Event> = self.disk.rows.events.get(events..).unwrap_or_default().to_vec();
+        self.check_starts(&new);
+        if done.is_ok() {
+            self.check_due();
+        }
         for node in &mut self.nodes {
             if let Some(known) = self.cluster.node(&node.name).filter(|_| done.is_ok()) {
                 node.acknowledged(known.epoch, known.last_report);
@@ -240,7 +372,9 @@ impl World {
             let client = match input {
                 Input::Submit { client: Some(client), .. }
                 | Input::Command { client, .. }
-                | Input::Nodes { client, .. } => client,
+                | Input::Nodes { client, .. }
+                | Input::Book { client, .. }
+                | Input::Unbook { client, .. } => client,
                 _ => continue,
             };
             asked += 1;
@@ -280,6 +414,59 @@ impl World {
         assert_eq!(self.post.jobs.len(), self.disk.rows.tokens.len(), "a job file without a job");
     }
 
+    /// Nobody has more than the cluster or his limits let him.
+    fn check_limits(&self) {
+        let (mut licences, mut quick, mut cards) = (0, BTreeMap::<Uid, u64>::new(), 0);
+        for job in self.cluster.jobs() {
+            for run in job.runs.values() {
+                licences += job.shape.licences.iter().map(|ask| ask.count).sum::<u32>();
+                if job.payer.qos.is_some() {
+                    *quick.entry(job.uid).or_default() += 1;
+                }
+                if job.payer.account.as_deref() == Some("optics") && job.shape.demand.cards.memory.is_none() {
+                    cards += run.worth;
+                }
+            }
+        }
+        assert!(licences <= 2, "{licences} licences of 2 are in use");
+        assert_eq!(licences, self.cluster.ledger().licences_used("matlab"));
+        assert!(quick.values().all(|running| *running <= 1), "more than one runs in this QOS");
+        assert!(cards <= 2500, "account optics has {cards} thousandths of a card");
+    }
+
+    /// Nothing starts where it would run into what is kept for others; whoever makes room has his grace.
+    fn check_starts(&self, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::Allocated { key, node, cards, at, .. } => {
+                    let Some(job) = self.cluster.job(key.job) else { continue };
+                    let until = at.after(job.shape.time_limit.unwrap_or(gq_cluster::UNLIMITED));
+                    let mine = job.shape.reservation.as_deref();
+                    assert!(mine.is_none_or(|name| self.cluster.booking(name).is_some_and(|b| b.start <= *at)));
+                    for booking in self.cluster.bookings().filter(|b| Some(b.name.as_str()) != mine) {
+                        let booked = booking.of_node(node).filter(|_| booking.start < until && *at < booking.end);
+                        let Some(booked) = booked else { continue };
+                        let kept = booked.cards.as_ref().is_none_or(|kept| cards.iter().any(|c| kept.contains(&c.index)));
+                        assert!(!kept, "{key} runs into {booking:?}");
+                    }
+                }
+                Event::Stopped { why: gq_cluster::Stopping::Preempt { due, ordered: true, .. }, key, .. } => {
+                    assert!(*due <= self.now, "{key} is ended before its grace is over");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What time has brought is done.
+    fn check_due(&self) {
+        let late = self.cluster.preempted().find(|(due, _)| *due <= self.now);
+        assert_eq!(late, None, "its grace is over and it is not ended");
+        let over = self.cluster.bookings().find(|booking| booking.end <= self.now);
+        assert_eq!(over, None, "a reservation is over and still there");
+        assert_eq!(self.cluster.queue().ripe(self.now).count(), 0, "a job's time has come and it does not wait");
+    }
+
     pub fn live_keys(&self) -> Vec<(usize, RunKey)> {
         let of = |(at, node): (usize, &FakeNode)| -> Vec<(usize, RunKey)> {
             node.live.keys().map(|key| (at, *key)).collect()
@@ -287,10 +474,14 @@ impl World {
         self.nodes.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Everybody is in sight and does what is to be done, for so long as anything is to be done.
+    /// Everybody is in sight and does what is to be done, for so long as anything is to be done; an admin looks after nodes that had
+    /// trouble.
     pub fn settle(&mut self) {
         for _ in 0..200 {
             for at in 0..self.nodes.len() {
+                if self.cluster.node(&self.nodes[at].name).is_some_and(|node| node.drained.is_some()) {
+                    self.drain(at, None);
+                }
                 if !self.nodes[at].linked {
                     self.nodes[at].linked = true;
                     let (node, epoch) = (self.nodes[at].name.clone(), self.nodes[at].epoch);
@@ -318,27 +509,40 @@ impl World {
     }
 }
 
-type Queued = (Vec<(Shape, Vec<Place>)>, usize, Option<(Timestamp, JobId)>);
+type Queued = (BTreeMap<(Shape, Payer), Vec<Place>>, usize, Option<(Timestamp, JobId)>);
 
 fn queued(cluster: &Cluster) -> Queued {
     let queue = cluster.queue();
-    let shapes = queue.shapes().map(|(shape, places)| ((**shape).clone(), places.iter().copied().collect()));
-    (shapes.collect(), queue.len(), queue.next_ripe())
+    let groups = queue.groups().map(|(_, group)| {
+        (((*group.shape).clone(), (*group.payer).clone()), group.jobs.iter().copied().collect())
+    });
+    (groups.collect(), queue.len(), queue.next_ripe())
 }
 
-/// The same jobs, nodes, holdings and queue.
+fn assert_same_ledger(a: &Ledger, b: &Ledger) {
+    assert!(a.payers().eq(b.payers()), "holdings differ");
+    assert!(a.usage().eq(b.usage()), "usage differs");
+    assert!(a.licence_ends().eq(b.licence_ends()), "licences differ");
+}
+
+/// The same jobs, nodes, holdings, reservations and queue.
 pub fn assert_same(a: &Cluster, b: &Cluster) {
-    assert!(
-        a.jobs().eq(b.jobs()),
-        "jobs differ: {:?} {:?}",
-        a.jobs().collect::<Vec<_>>(),
-        b.jobs().collect::<Vec<_>>()
-    );
-    assert!(
-        a.nodes().eq(b.nodes()),
-        "nodes differ: {:?} {:?}",
-        a.nodes().collect::<Vec<_>>(),
-        b.nodes().collect::<Vec<_>>()
-    );
+    let jobs = |cluster: &Cluster| -> Vec<String> {
+        cluster.jobs().map(|job| serde_json::to_string(&**job).unwrap()).collect()
+    };
+    let nodes = |cluster: &Cluster| -> Vec<String> {
+        cluster.nodes().map(|node| serde_json::to_string(&**node).unwrap()).collect()
+    };
+    for (a, b) in [(jobs(a), jobs(b)), (nodes(a), nodes(b))] {
+        assert_eq!(a.len(), b.len(), "{a:?} {b:?}");
+        a.iter().zip(&b).for_each(|(a, b)| assert_eq!(a, b));
+    }
+    for (a, b) in a.nodes().zip(b.nodes()) {
+        assert_eq!((a.used(), a.held_alone_by()), (b.used(), b.held_alone_by()));
+        assert!(a.ends().eq(b.ends()), "what is held of {} differs", a.name);
+    }
+    assert!(a.bookings().eq(b.bookings()), "reservations differ");
+    assert!(a.preempted().eq(b.preempted()), "who makes room differs");
+    assert_same_ledger(a.ledger(), b.ledger());
     assert_eq!(queued(a), queued(b));
 }

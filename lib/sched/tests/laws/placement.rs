@@ -1,12 +1,16 @@
 //! Placement and reasons, one small story each.
 
-use crate::lab::{Lab, a100s, card, lasting, name, partition, shape};
+use crate::lab::{Lab, Wish, a100s, card, lasting, name, partition, shape};
 use gq_cluster::{Demand, Event, HeldBy, Link, Next, PartitionState, Shape};
 use gq_model::{CardAsk, CardHealth, End, MiB, Outcome, Reason, Seconds, TaskIndex};
 
 fn wanting(cards: CardAsk) -> Shape {
     let plain = shape(1, 0);
     Shape { demand: Demand { cards, ..plain.demand }, ..plain }
+}
+
+fn urgent(shape: Shape, priority: i64) -> Wish {
+    Wish { priority, ..shape.into() }
 }
 
 fn by_memory(count: u32, gib: u64) -> Shape {
@@ -127,7 +131,7 @@ fn a_job_whose_card_has_failed_waits_for_its_node_and_holds_up_nobody() {
     let blocked = lab.submit(shape(1, 1));
     lab.start();
     assert!(lab.is_running(one));
-    assert_eq!((lab.reason(two), lab.reason(blocked)), (Reason::NodesUnavailable, Reason::Resources));
+    assert_eq!((lab.reason(two), lab.reason(blocked)), (Reason::CardsUnavailable, Reason::Resources));
 }
 
 #[test]
@@ -135,9 +139,9 @@ fn a_held_job_and_one_whose_time_has_not_come_are_not_planned_for() {
     let mut lab = Lab::new();
     lab.node("ws0", 8, 8192, Vec::new());
     let begin = lab.now.after(Seconds(50));
-    let held = lab.submit_as(shape(8, 0), 9, Some(HeldBy::User), None, 1);
-    let admin = lab.submit_as(shape(8, 0), 9, Some(HeldBy::Admin), None, 1);
-    let later = lab.submit_as(shape(8, 0), 9, None, Some(begin), 1);
+    let held = lab.submit(Wish { held: Some(HeldBy::User), ..urgent(shape(8, 0), 9) });
+    let admin = lab.submit(Wish { held: Some(HeldBy::Admin), ..urgent(shape(8, 0), 9) });
+    let later = lab.submit(Wish { not_before: Some(begin), ..urgent(shape(8, 0), 9) });
     let plain = lab.submit(lasting(shape(8, 0), 10_000));
     let plan = lab.start();
     assert!(lab.is_running(plain) && plan.outlook.reserved.is_empty());
@@ -152,8 +156,8 @@ fn a_partition_that_is_down_starts_nothing_and_holds_up_nobody() {
     lab.node("ws0", 8, 8192, Vec::new());
     lab.policy.partitions.push(partition("down", None, PartitionState::Down));
     lab.policy.partitions.push(partition("gone", None, PartitionState::Inactive));
-    let down = lab.submit_as(Shape { partition: "down".into(), ..shape(8, 0) }, 9, None, None, 1);
-    let gone = lab.submit_as(Shape { partition: "gone".into(), ..shape(8, 0) }, 9, None, None, 1);
+    let down = lab.submit(urgent(Shape { partition: "down".into(), ..shape(8, 0) }, 9));
+    let gone = lab.submit(urgent(Shape { partition: "gone".into(), ..shape(8, 0) }, 9));
     let plain = lab.submit(shape(8, 0));
     lab.start();
     assert!(lab.is_running(plain));
@@ -164,10 +168,10 @@ fn a_partition_that_is_down_starts_nothing_and_holds_up_nobody() {
 fn a_higher_priority_goes_first_then_who_came_first() {
     let mut lab = Lab::new();
     lab.node("ws0", 1, 8192, Vec::new());
-    let low = lab.submit_as(shape(1, 0), -1, None, None, 1);
+    let low = lab.submit(urgent(shape(1, 0), -1));
     let first = lab.submit(shape(1, 0));
     let second = lab.submit(lasting(shape(1, 0), 5));
-    let high = lab.submit_as(shape(1, 0), 7, None, None, 1);
+    let high = lab.submit(urgent(shape(1, 0), 7));
     for job in [high, first, second, low] {
         lab.start();
         assert!(lab.is_running(job));
@@ -193,7 +197,7 @@ fn what_could_not_be_started_on_one_node_is_tried_on_another_if_that_has_room() 
     lab.start();
     assert_eq!(lab.node_of(job).as_deref(), Some("b"));
     fail(&mut lab);
-    let other = lab.submit_as(Shape { nodelist: vec![name("b")], ..shape(1, 0) }, 1, None, None, 1);
+    let other = lab.submit(urgent(Shape { nodelist: vec![name("b")], ..shape(1, 0) }, 1));
     lab.start();
     assert!(lab.is_running(other));
     assert_eq!(lab.node_of(job).as_deref(), Some("a"), "the only one with room");

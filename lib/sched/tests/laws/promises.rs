@@ -1,128 +1,171 @@
-//! Promises: with exact limits, a reservation is kept or beaten, whatever is started in the holes before it; and nobody starves.
+//! Promises: with exact limits, a reservation is kept or beaten, whatever is started in the holes before it.
 
-use crate::lab::{Lab, a100s, lasting, shape};
-use gq_cluster::{Demand, Depth, Shape};
-use gq_model::{JobId, Reason, Seconds, Timestamp};
+use crate::{
+    audit::check_starts,
+    lab::{Lab, a100s, cases, lasting, shape},
+    site::a_firm_site,
+    wishes::{Move, a_booking, a_calm_move, a_plain_wish, a_shape},
+};
+use gq_cluster::{Depth, Event, Shape};
+use gq_model::{JobId, LicenceAsk, Reason, Seconds, TaskIndex, Timestamp};
+use gq_sched::Plan;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-#[derive(Clone, Debug)]
-struct Arrival {
-    after: u64,
-    cpus: u32,
-    cards: u32,
-    exclusive: bool,
-    seconds: u64,
-}
+/// The earliest promise to every task that got one: the first that waits of its job.
+type Promises = BTreeMap<(JobId, TaskIndex), Timestamp>;
 
-fn an_arrival() -> impl Strategy<Value = Arrival> {
-    (0..40u64, 1..9u32, 0..4u32, prop::bool::weighted(0.1), 1..120u64).prop_map(
-        |(after, cpus, cards, exclusive, seconds)| Arrival { after, cpus, cards, exclusive, seconds },
-    )
-}
-
-fn two_nodes() -> Lab {
-    let mut lab = Lab::new();
-    lab.node("ws0", 8, 8192, a100s(4));
-    lab.node("ws1", 8, 4096, a100s(2));
-    lab
-}
-
-impl Arrival {
-    fn shape(&self) -> Shape {
-        let plain = lasting(shape(self.cpus, self.cards), self.seconds);
-        Shape { demand: Demand { exclusive: self.exclusive, ..plain.demand }, ..plain }
-    }
-}
-
-/// The first promise to every job that got one.
-type Promises = BTreeMap<JobId, Timestamp>;
-
-/// One planning pass: each promise is kept or beaten, and never taken back for a later one.
-fn pass(lab: &mut Lab, promised: &mut Promises) -> Result<(), TestCaseError> {
-    let plan = lab.start();
+/// Each promise is kept or beaten, and never taken back for a later one.
+fn keeps(lab: &Lab, plan: &Plan, promised: &mut Promises) -> Result<(), TestCaseError> {
+    check_starts(lab, plan)?;
     for start in &plan.starts {
-        if let Some(at) = promised.get(&start.job) {
-            prop_assert!(lab.now <= *at, "job {} was promised {at:?} and starts at {:?}", start.job, lab.now);
+        if let Some(at) = promised.get(&(start.job, start.task)) {
+            prop_assert!(lab.now <= *at, "{} was promised {at:?} and starts at {:?}", start.job, lab.now);
         }
     }
     for (job, (at, _)) in &plan.outlook.reserved {
-        let before = promised.entry(*job).or_insert(*at);
+        let started = plan.starts.iter().filter(|start| start.job == *job).count();
+        let next = lab.cluster.job(*job).unwrap().waiting.iter().nth(started).unwrap();
+        let before = promised.entry((*job, TaskIndex(next))).or_insert(*at);
         prop_assert!(*at <= *before, "job {job} was promised {before:?} and is now promised {at:?}");
         *before = *at;
+    }
+    // Who was promised a start and waits still is promised it still, or its time has not come.
+    for ((job, task), at) in &*promised {
+        let waits = lab.cluster.job(*job).is_some_and(|job| job.waiting.contains(task.0));
+        let starts = plan.starts.iter().any(|start| (start.job, start.task) == (*job, *task));
+        prop_assert!(!waits || starts || *at > lab.now, "{job} was promised {at:?}, which is past");
     }
     Ok(())
 }
 
-proptest! {
-    #[test]
-    fn backfill_never_delays_who_was_promised_a_start(arrivals in prop::collection::vec(an_arrival(), 1..60)) {
-        let mut lab = two_nodes();
-        let mut promised = Promises::new();
-        for arrival in &arrivals {
-            let until = lab.now.after(Seconds(arrival.after));
-            while lab.due().iter().any(|(at, _)| *at <= until) {
-                lab.let_one_end();
-                pass(&mut lab, &mut promised)?;
-            }
-            lab.now = until;
-            lab.submit(arrival.shape());
-            pass(&mut lab, &mut promised)?;
-        }
-        while lab.let_one_end() {
-            pass(&mut lab, &mut promised)?;
-        }
-        prop_assert_eq!(lab.cluster.job_count(), 0);
-    }
-
-    #[test]
-    fn jobs_that_end_early_only_make_promises_better(
-        arrivals in prop::collection::vec((an_arrival(), any::<prop::sample::Index>()), 1..60),
-    ) {
-        let mut lab = two_nodes();
-        let mut promised = Promises::new();
-        for (arrival, early) in &arrivals {
-            lab.submit(arrival.shape());
-            pass(&mut lab, &mut promised)?;
-            let due = lab.due();
-            if let Some((at, key)) = due.get(early.index(due.len().max(1))) {
-                lab.now = lab.now.after(Seconds(1)).min(*at);
-                lab.end(*key);
-                pass(&mut lab, &mut promised)?;
-            }
-            while lab.due().iter().any(|(at, _)| *at <= lab.now) {
-                lab.let_one_end();
-                pass(&mut lab, &mut promised)?;
-            }
-        }
-        while lab.let_one_end() {
-            pass(&mut lab, &mut promised)?;
-        }
-        prop_assert_eq!(lab.cluster.job_count(), 0);
-    }
+/// Some jobs of the shapes that a site may have; with or without licences.
+fn a_licensed_shape() -> impl Strategy<Value = Shape> {
+    (a_shape(), prop::option::weighted(0.2, 1..3u32)).prop_map(|(shape, matlab)| Shape {
+        licences: matlab.map(|count| LicenceAsk { name: "matlab".into(), count }).into_iter().collect(),
+        ..shape
+    })
 }
 
-#[test]
-fn a_wide_job_in_a_stream_of_narrow_ones_starts() {
-    for depth in [Depth::First(1), Depth::First(4), Depth::All] {
-        let mut lab = Lab::new();
-        lab.policy.depth = depth;
-        lab.node("ws0", 8, 8192, a100s(4));
-        for second in 0..8 {
-            lab.submit(lasting(shape(1, 0), 10 + second));
+/// Lets time pass until `until`, with a pass wherever something happens.
+fn pass_until(lab: &mut Lab, until: Timestamp, promised: &mut Promises) -> Result<(), TestCaseError> {
+    loop {
+        let plan = lab.pass(|lab, plan| keeps(lab, plan, promised))?;
+        match lab.next(&plan) {
+            Some(next) if next <= until => lab.go_to(next),
+            _ => break,
         }
-        lab.start();
-        let wide = lab.submit(lasting(shape(8, 4), 100));
-        let mut rounds = 0;
-        while !lab.is_running(wide) {
-            // Every end is followed by two arrivals: there is always a narrow job that would fit.
-            lab.submit(lasting(shape(1, 0), 15));
-            lab.submit(lasting(shape(1, 0), 3));
-            lab.start();
-            assert!(lab.is_running(wide) || lab.let_one_end());
-            rounds += 1;
-            assert!(rounds < 100, "{depth:?}: the wide job starves");
+    }
+    if until != Timestamp::NEVER {
+        lab.go_to(until);
+    }
+    Ok(())
+}
+
+/// Makes a move; a wait is waited with passes in between.
+fn step(
+    lab: &mut Lab,
+    site: &crate::site::Site,
+    step: &Move,
+    promised: &mut Promises,
+) -> Result<(), TestCaseError> {
+    match step {
+        Move::Wait(seconds) => pass_until(lab, lab.now.after(Seconds(*seconds)), promised)?,
+        Move::Run => {
+            let plan = lab.pass(|lab, plan| keeps(lab, plan, promised))?;
+            lab.next(&plan).into_iter().for_each(|next| lab.go_to(next));
         }
+        other => lab.play(site, other),
+    }
+    lab.pass(|lab, plan| keeps(lab, plan, promised)).map(drop)
+}
+
+proptest! {
+    #![proptest_config(cases(192))]
+    #[test]
+    fn no_reserved_job_starts_later_than_it_was_ever_promised(
+        site in a_firm_site(),
+        wishes in prop::collection::vec(a_plain_wish(a_licensed_shape()), 1..40),
+        booking in prop::option::weighted(0.3, a_booking()),
+    ) {
+        let mut lab = site.lab();
+        booking.into_iter().for_each(|wish| lab.book("ws0", &wish));
+        for wish in wishes {
+            lab.submit(wish);
+        }
+        pass_until(&mut lab, Timestamp::NEVER, &mut Promises::new())?;
+    }
+
+    #[test]
+    fn neither_early_ends_nor_later_arrivals_nor_a_booking_that_is_known_delay_who_was_promised_a_start(
+        site in a_firm_site(),
+        moves in prop::collection::vec(a_calm_move(a_plain_wish(a_licensed_shape())), 1..60),
+        booking in prop::option::weighted(0.3, a_booking()),
+    ) {
+        let mut lab = site.lab();
+        let mut promised = Promises::new();
+        booking.into_iter().for_each(|wish| lab.book("ws0", &wish));
+        for one in &moves {
+            step(&mut lab, &site, one, &mut promised)?;
+        }
+        pass_until(&mut lab, Timestamp::NEVER, &mut promised)?;
+    }
+
+    /// The same without memory: what is started now delays the first that cannot start not even in the eyes of who plans from scratch.
+    #[test]
+    fn a_start_behind_the_first_that_cannot_start_does_not_delay_it(
+        site in a_firm_site(),
+        moves in prop::collection::vec(a_calm_move(a_plain_wish(a_licensed_shape())), 1..40),
+    ) {
+        let mut lab = site.lab();
+        lab.policy.depth = Depth::First(1);
+        for step in &moves {
+            lab.play(&site, step);
+            let plan = lab.fresh();
+            plan.starts.iter().cloned().for_each(|start| lab.give(start));
+            let after = lab.fresh();
+            for (job, (at, _)) in &plan.outlook.reserved {
+                let now = after.outlook.reserved.get(job).map(|(at, _)| *at);
+                let starts = after.starts.iter().any(|start| start.job == *job);
+                prop_assert!(starts || now.is_some_and(|now| now <= *at), "{job}: {at:?}, then {now:?}");
+            }
+        }
+    }
+
+    /// Starts take a moment, and limits count from there: promises slip by no more than that.
+    #[test]
+    fn slow_starts_make_promises_slip_by_no_more_than_they_take(
+        site in a_firm_site(),
+        wishes in prop::collection::vec(a_plain_wish(a_shape()), 1..25),
+    ) {
+        let mut lab = site.lab();
+        lab.slow = true;
+        let mut last: BTreeMap<JobId, Timestamp> = BTreeMap::new();
+        for wish in wishes {
+            lab.submit(wish);
+        }
+        for _ in 0..400 {
+            let plan = lab.pass(check_starts)?;
+            let starting: Vec<_> = lab
+                .due()
+                .into_iter()
+                .map(|(_, key)| key)
+                .filter(|key| lab.cluster.job(key.job).unwrap().runs[&key.task].started().is_none())
+                .collect();
+            for key in starting {
+                let counted = lab.now.after(Seconds(1));
+                lab.apply(Event::Started { key, at: counted, counted });
+            }
+            for (job, (at, _)) in &plan.outlook.reserved {
+                prop_assert!(*at > lab.now, "{job} is promised the past");
+                last.insert(*job, *at);
+            }
+            match lab.next(&plan) {
+                Some(next) => lab.go_to(next.max(lab.now.after(Seconds(1)))),
+                None => break,
+            }
+        }
+        prop_assert!(lab.due().is_empty());
     }
 }
 
@@ -159,34 +202,44 @@ fn a_later_job_starts_in_a_hole_that_it_leaves_in_time_or_beside_the_promise() {
 }
 
 #[test]
-fn an_estimate_is_what_then_comes_true() {
-    let mut lab = two_nodes();
-    for cpus in [8, 4, 8, 3] {
-        lab.submit(lasting(shape(cpus, 1), u64::from(cpus) * 10));
-    }
-    lab.start();
-    let asked = lasting(shape(6, 0), 20);
-    let (_, at) = gq_sched::estimate(&lab.cluster, &lab.policy, lab.now, &asked).unwrap();
-    let job = lab.submit(asked);
-    lab.start();
-    while !lab.is_running(job) {
-        assert!(lab.let_one_end());
-        lab.start();
-    }
-    assert!(lab.now <= at, "expected {at:?}, started {:?}", lab.now);
-}
-
-#[test]
 fn a_nodes_wrong_clock_moves_no_promise() {
     for skew in [-86_400_000_000, 86_400_000_000] {
         let mut lab = Lab::new();
-        lab.skew = skew;
+        lab.slow = true;
         lab.node("ws0", 4, 8192, Vec::new());
-        lab.submit(lasting(shape(3, 0), 100));
+        let job = lab.submit(lasting(shape(3, 0), 100));
         lab.start();
+        let key = lab.cluster.job(job).unwrap().run_key(TaskIndex(0)).unwrap();
+        lab.apply(Event::Started { key, at: Timestamp(lab.now.0 + skew), counted: lab.now });
         let due = lab.now.after(Seconds(100));
         lab.now = lab.now.after(Seconds(10));
         let wide = lab.submit(lasting(shape(4, 0), 100));
         assert_eq!(lab.start().outlook.reserved[&wide].0, due);
+    }
+}
+
+/// A partition without reservations does not undo those of another by looking at its jobs in vain.
+#[test]
+fn who_cannot_start_and_is_not_reserved_for_undoes_no_promise() {
+    let mut lab = Lab::new();
+    let mut greedy = crate::lab::partition("greedy", None, gq_cluster::PartitionState::Up);
+    greedy.depth = Some(Depth::First(0));
+    lab.policy.partitions.push(greedy);
+    lab.policy.depth = Depth::All;
+    lab.node("ws0", 4, 8192, Vec::new());
+    lab.submit(lasting(shape(4, 0), 100));
+    lab.start();
+    lab.submit(Shape { partition: "greedy".into(), ..lasting(shape(4, 0), 1_000) });
+    let first = lab.submit(lasting(shape(3, 0), 50));
+    let second = lab.submit(lasting(shape(2, 0), 50));
+    let before = lab.start().outlook.reserved;
+    for seconds in 1..50 {
+        lab.now = lab.now.after(Seconds(1));
+        lab.submit(lasting(shape(1 + seconds % 4, 0), 7));
+        let plan = lab.start();
+        for job in [first, second] {
+            assert_eq!(plan.outlook.reserved[&job], before[&job], "{job}");
+        }
+        assert_eq!(plan.outlook.look_again, None);
     }
 }

@@ -1,0 +1,128 @@
+//! Layout: the units of all cards of a node as one row of bits, so that what is free of cards and slices is one number.
+//! A whole card is one unit; a card in MIG mode has the units of its grid, or one for each slice when its grid is not known.
+
+use alloc::vec::Vec;
+use gq_model::{Card, CardHealth, CardUse, Placement};
+
+/// Units of the cards of a node, one bit each; bit 0 is the first unit of the first card.
+pub type Units = u128;
+
+/// Most units the cards of one node may have together; cards beyond are not handed out.
+pub const MAX_NODE_UNITS: u32 = Units::BITS;
+
+/// What a whole card is worth in usage and limits, in thousandths of a card.
+pub const WHOLE_CARD: u32 = 1000;
+
+/// Where a card's units lie in the node's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The first unit.
+    pub offset: u32,
+    /// How many.
+    pub units: u32,
+}
+
+impl Slot {
+    /// All units of the card.
+    pub const fn mask(self) -> Units {
+        ones(self.units) << self.offset
+    }
+    /// The units of an instance that lies there.
+    pub const fn placed(self, placement: Placement) -> Units {
+        (placement.mask() as Units & ones(self.units)) << self.offset
+    }
+}
+
+const fn ones(count: u32) -> Units {
+    if count >= Units::BITS { Units::MAX } else { (1 << count) - 1 }
+}
+
+/// The layout of a node's cards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// One for each card, in their order; none where the row has no room left.
+    slots: Vec<Option<Slot>>,
+    /// Units of cards that answer as they should.
+    good: Units,
+}
+
+impl Layout {
+    /// Lays out `cards`.
+    pub fn of(cards: &[Card]) -> Self {
+        let mut next = 0;
+        let mut layout = Self::default();
+        for card in cards {
+            let units = units_of(card);
+            let slot = (next + units <= MAX_NODE_UNITS).then_some(Slot { offset: next, units });
+            if let Some(slot) = slot {
+                next += units;
+                if card.health == CardHealth::Good && units > 0 {
+                    layout.good |= slot.mask();
+                }
+            }
+            layout.slots.push(slot);
+        }
+        layout
+    }
+
+    /// The slot of the card at this position in the node's list.
+    pub fn slot(&self, position: usize) -> Option<Slot> {
+        self.slots.get(position).copied().flatten()
+    }
+    /// The units of cards that can be handed out.
+    pub fn good(&self) -> Units {
+        self.good
+    }
+
+    /// The units that `held` are, on a node with `cards`; what is no longer there counts for nothing.
+    pub fn units(&self, cards: &[Card], held: &[CardUse]) -> Units {
+        held.iter().fold(0, |sum, one| sum | self.units_of_use(cards, one))
+    }
+
+    fn units_of_use(&self, cards: &[Card], held: &CardUse) -> Units {
+        let Some(position) = cards.iter().position(|card| card.index == held.index) else { return 0 };
+        let (Some(card), Some(slot)) = (cards.get(position), self.slot(position)) else { return 0 };
+        if held.slice.is_none() {
+            return slot.mask();
+        }
+        let named = held.uuid.as_ref().and_then(|uuid| {
+            let at = card.slices.iter().position(|slice| slice.uuid.as_ref() == Some(uuid))?;
+            slice_place(card, at)
+        });
+        named.or(held.placement).map_or(0, |placement| slot.placed(placement))
+    }
+
+    /// What `held` is worth, in thousandths of a card.
+    pub fn worth(&self, cards: &[Card], held: &[CardUse]) -> u32 {
+        let one = |one: &CardUse| {
+            let position = cards.iter().position(|card| card.index == one.index);
+            let slot = position.and_then(|position| self.slot(position));
+            match (&one.slice, slot) {
+                (Some(_), Some(slot)) if slot.units > 0 => {
+                    let units = self.units_of_use(cards, one).count_ones();
+                    (units * WHOLE_CARD).div_ceil(slot.units)
+                }
+                _ => WHOLE_CARD,
+            }
+        };
+        held.iter().fold(0, |sum, held| sum.saturating_add(one(held)))
+    }
+}
+
+fn units_of(card: &Card) -> u32 {
+    if !card.mig {
+        return 1;
+    }
+    match &card.grid {
+        Some(grid) => u32::from(grid.units.min(gq_model::MAX_UNITS)),
+        None => u32::try_from(card.slices.len()).unwrap_or(u32::MAX).min(u32::from(gq_model::MAX_UNITS)),
+    }
+}
+
+/// Where the slice at this position of the card's list lies: as the driver says; on a card of unknown grid each has a unit of its own.
+pub fn slice_place(card: &Card, position: usize) -> Option<Placement> {
+    match card.grid {
+        Some(_) => card.slices.get(position)?.placement,
+        None => Some(Placement { start: u8::try_from(position).ok()?, size: 1 }),
+    }
+}

@@ -1,0 +1,137 @@
+//! Cards of the nodes of a history, and the laws of how they lie in a node's row of units.
+
+use gq_cluster::{Layout, MAX_NODE_UNITS, Units, WHOLE_CARD, slice_place};
+use gq_model::{Card, CardHealth, CardUse, MiB, Placement, Slice, known_grid};
+use proptest::prelude::*;
+
+/// A whole card.
+pub fn card(index: u32) -> Card {
+    let text =
+        format!(r#"{{"index":{index},"model":"A100","memory":{}}}"#, 40_960 * (1 + u64::from(index % 2)));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A card in MIG mode that can be cut as its kind can, with these slices: profile and first unit.
+pub fn cut_card(index: u32, model: &str, memory: u64, slices: &[(&str, u8)]) -> Card {
+    let grid = known_grid(model, MiB(memory)).unwrap();
+    let slice = |(name, start): &(&str, u8)| {
+        let size = grid.profile(name).unwrap().size;
+        Slice {
+            profile: (*name).to_owned(),
+            uuid: Some(format!("MIG-{index}-{start}-{size}")),
+            memory: grid.profile(name).unwrap().memory,
+            gpu_instance: None,
+            compute_instance: None,
+            placement: Some(Placement { start: *start, size }),
+        }
+    };
+    let slices = slices.iter().map(slice).collect();
+    Card { model: model.to_owned(), memory: MiB(memory), mig: true, slices, grid: Some(grid), ..card(index) }
+}
+
+/// A card in MIG mode of which is only known which slices it has.
+pub fn declared_card(index: u32, slices: u8) -> Card {
+    let slice = Slice {
+        profile: "1g.10gb".into(),
+        uuid: None,
+        memory: MiB(10_240),
+        gpu_instance: None,
+        compute_instance: None,
+        placement: None,
+    };
+    Card { mig: true, slices: (0..slices).map(|_| slice.clone()).collect(), ..card(index) }
+}
+
+/// The cards of a node, its cards in MIG mode cut in this or that way.
+pub fn cards_of(node: u8, cut: u8) -> Vec<Card> {
+    let a100 = |slices: &[(&str, u8)]| cut_card(1, "A100", 81_920, slices);
+    match (node, cut % 3) {
+        (0, _) => Vec::new(),
+        (1, _) => (0..2).map(card).collect(),
+        (_, 0) => vec![card(0), a100(&[]), declared_card(3, 3), cut_card(4, "A30", 24_576, &[])],
+        (_, 1) => vec![
+            card(0),
+            a100(&[("3g.40gb", 4), ("1g.10gb", 0)]),
+            declared_card(3, 3),
+            cut_card(4, "A30", 24_576, &[("2g.12gb", 2)]),
+        ],
+        _ => vec![a100(&[("1g.10gb", 6), ("2g.20gb", 0)]), declared_card(3, 3), card(0)],
+    }
+}
+
+/// Everything that could be handed out of these cards: whole cards, slices that are there, slices that could be cut.
+pub fn uses_of(cards: &[Card]) -> Vec<CardUse> {
+    let mut uses = Vec::new();
+    for card in cards {
+        let one = CardUse { index: card.index, uuid: None, slice: None, placement: None };
+        if !card.mig {
+            uses.push(one.clone());
+        }
+        for (at, slice) in card.slices.iter().enumerate() {
+            let (slice, uuid) = (Some(slice.profile.clone()), slice.uuid.clone());
+            uses.push(CardUse { slice, uuid, placement: slice_place(card, at), ..one.clone() });
+        }
+        for profile in card.grid.iter().flat_map(|grid| &grid.profiles) {
+            let cut = |placement| CardUse {
+                slice: Some(profile.name.clone()),
+                placement: Some(placement),
+                ..one.clone()
+            };
+            uses.extend(profile.placements().map(cut));
+        }
+    }
+    uses
+}
+
+fn some_card() -> impl Strategy<Value = Card> {
+    let kinds = prop_oneof![
+        3 => Just(card(0)),
+        1 => Just(cut_card(0, "A100", 81_920, &[("3g.40gb", 4), ("1g.10gb", 0)])),
+        1 => Just(cut_card(0, "A30", 24_576, &[("1g.6gb", 3)])),
+        1 => Just(cut_card(0, "RTX PRO 6000", 97_887, &[("1g.24gb", 9)])),
+        1 => (0..20u8).prop_map(|slices| declared_card(0, slices)),
+    ];
+    (kinds, prop::bool::weighted(0.2)).prop_map(|(card, failed)| {
+        let health = if failed { CardHealth::Failed("fan".into()) } else { CardHealth::Good };
+        Card { health, ..card }
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_units_of_cards_lie_side_by_side_and_a_use_has_units_of_its_own_card(
+        cards in prop::collection::vec(some_card(), 0..24),
+    ) {
+        let cards: Vec<Card> =
+            cards.into_iter().zip(0..).map(|(card, index)| Card { index: index * 3, ..card }).collect();
+        let layout = Layout::of(&cards);
+        let mut all: Units = 0;
+        for (at, card) in cards.iter().enumerate() {
+            let Some(slot) = layout.slot(at) else { continue };
+            prop_assert!(slot.offset + slot.units <= MAX_NODE_UNITS);
+            prop_assert_eq!(slot.mask().count_ones(), slot.units);
+            prop_assert_eq!(all & slot.mask(), 0, "card {} shares units", card.index);
+            all |= slot.mask();
+            let good = if card.health == CardHealth::Good { slot.mask() } else { 0 };
+            prop_assert_eq!(layout.good() & slot.mask(), good);
+        }
+        prop_assert_eq!(layout.good() & !all, 0);
+        for one in uses_of(&cards) {
+            let at = cards.iter().position(|card| card.index == one.index).unwrap();
+            let units = layout.units(&cards, std::slice::from_ref(&one));
+            let worth = layout.worth(&cards, std::slice::from_ref(&one));
+            let Some(slot) = layout.slot(at) else {
+                prop_assert_eq!(units, 0, "{:?} has units and its card has none", one);
+                continue;
+            };
+            prop_assert_eq!(units & !slot.mask(), 0, "{:?} has units of another card", one);
+            if one.slice.is_none() {
+                prop_assert_eq!((units, worth), (slot.mask(), WHOLE_CARD));
+            } else {
+                let placed = one.placement.map_or(0, |placement| Units::from(placement.mask()));
+                prop_assert_eq!(units >> slot.offset, placed & (slot.mask() >> slot.offset));
+                prop_assert!(worth <= WHOLE_CARD && worth * slot.units >= units.count_ones() * WHOLE_CARD);
+            }
+        }
+    }
+}

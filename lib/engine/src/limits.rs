@@ -1,0 +1,125 @@
+//! Limits at submission: what one job may ask for, and how many jobs may live. How many may run is the plan's to see to.
+
+use crate::{Refusal, RefusalKind, possible};
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+use gq_cluster::{Account, Cluster, Limits, Partition, Payer, Policy, Qos, Shape, WHOLE_CARD};
+
+/// Whose limits they are.
+#[derive(Clone, Copy)]
+enum Scope<'a> {
+    Partition(&'a Partition),
+    Qos(&'a Qos),
+    Account(&'a Account),
+}
+
+impl Scope<'_> {
+    fn limits(&self) -> &Limits {
+        match self {
+            Self::Partition(partition) => &partition.limits,
+            Self::Qos(qos) => &qos.limits,
+            Self::Account(account) => &account.limits,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Partition(partition) => format!("partition {}", partition.name),
+            Self::Qos(qos) => format!("QOS {}", qos.name),
+            Self::Account(account) => format!("account {}", account.name),
+        }
+    }
+
+    /// Whether the jobs of a payer count here.
+    fn has(&self, policy: &Policy, payer: &Payer) -> bool {
+        match self {
+            Self::Partition(partition) => payer.partition == partition.name,
+            Self::Qos(qos) => payer.qos.as_ref() == Some(&qos.name),
+            Self::Account(account) => payer
+                .account
+                .as_deref()
+                .is_some_and(|name| policy.accounts_above(name).any(|above| above.name == account.name)),
+        }
+    }
+}
+
+/// Whether one more job of this shape and payer may be taken; if not, says which limit of whom it would pass, and how many there are.
+pub(crate) fn within(
+    cluster: &Cluster,
+    policy: &Policy,
+    shape: &Shape,
+    payer: &Payer,
+) -> Result<(), Refusal> {
+    let partition = policy.partition(&payer.partition).map(Scope::Partition);
+    let qos = payer.qos.as_deref().and_then(|name| policy.qos(name)).map(Scope::Qos);
+    let accounts = payer.account.as_deref().into_iter().flat_map(|name| policy.accounts_above(name));
+    for scope in partition.into_iter().chain(qos).chain(accounts.map(Scope::Account)) {
+        one_job(cluster, policy, shape, scope)?;
+        one_more(cluster, policy, payer, scope)?;
+    }
+    Ok(())
+}
+
+fn one_job(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) -> Result<(), Refusal> {
+    let limits = scope.limits();
+    let cpus = u64::from(shape.demand.cpus);
+    if let Some(most) = limits.max_cpus_per_job.filter(|most| cpus > *most) {
+        let text = format!(
+            "{}: a job may ask for {most} cpus at most (max_cpus_per_job), and this one asks for {cpus}",
+            scope.words()
+        );
+        return Err(Refusal::new(RefusalKind::Policy, text));
+    }
+    if let Some(most) = limits.max_cards_per_job {
+        let cards = possible::least_worth(cluster, policy, shape);
+        if cards > most {
+            let text = format!(
+                "{}: a job may ask for {} cards at most (max_cards_per_job), and this one asks for {}",
+                scope.words(),
+                thousandths(most),
+                thousandths(cards),
+            );
+            return Err(Refusal::new(RefusalKind::Policy, text).hint("a slice counts as its share of a card"));
+        }
+    }
+    Ok(())
+}
+
+fn one_more(cluster: &Cluster, policy: &Policy, payer: &Payer, scope: Scope<'_>) -> Result<(), Refusal> {
+    let limits = scope.limits();
+    if limits.max_submit.is_none() && limits.max_submit_per_user.is_none() {
+        return Ok(());
+    }
+    let (mut all, mut mine) = (0u64, 0u64);
+    for (other, has) in cluster.ledger().payers().filter(|(other, _)| scope.has(policy, other)) {
+        all = all.saturating_add(has.submitted);
+        if other.uid == payer.uid {
+            mine = mine.saturating_add(has.submitted);
+        }
+    }
+    let refused = |limit: &str, most: u64, whose: &str, there: u64| {
+        let text = format!(
+            "{}: {whose}{most} jobs may live at a time ({limit}), and {there} do",
+            scope.words()
+        );
+        Err(Refusal::new(RefusalKind::Policy, text).hint("submit it when one has ended"))
+    };
+    if let Some(most) = limits.max_submit_per_user.filter(|most| mine >= *most) {
+        return refused("max_submit_per_user", most, "of one user ", mine);
+    }
+    match limits.max_submit.filter(|most| all >= *most) {
+        Some(most) => refused("max_submit", most, "", all),
+        None => Ok(()),
+    }
+}
+
+/// `2`, `0.5`, `1.125`.
+fn thousandths(count: u64) -> String {
+    let (whole, rest) = (count / u64::from(WHOLE_CARD), count % u64::from(WHOLE_CARD));
+    match rest {
+        0 => whole.to_string(),
+        rest => format!("{whole}.{rest:03}").trim_end_matches('0').to_string(),
+    }
+}

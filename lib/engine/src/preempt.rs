@@ -1,0 +1,73 @@
+//! Preemption: runs that make room for more important jobs, from the first signal to the end. Never decides who has to; that is the
+//! plan's.
+
+use crate::{Context, Decision, Order, command::stop_order, report::live_run, schedule::Orders};
+use gq_cluster::{Cluster, Event, Next, Phase, Stopping};
+use gq_model::{End, NodeName, Outcome, Reason, RunKey};
+use gq_sched::Preemption;
+
+/// The signal that tells a run to make room.
+const SIGTERM: u8 = 15;
+
+/// A run is to make room: it is told so and has its grace, or it is ended at once when it has none or has not begun.
+pub(crate) fn begin(
+    cluster: &Cluster,
+    context: &Context,
+    preemption: &Preemption,
+    decision: &mut Decision,
+    orders: &mut Orders<'_>,
+) {
+    let Preemption { key, again, grace, .. } = *preemption;
+    let Some(node) = node_of(cluster, key) else { return };
+    let Some(run) = live_run(cluster, node, key).filter(|run| run.stopping.is_none()) else { return };
+    let ordered = match run.phase {
+        Phase::Starting => true,
+        Phase::Running { .. } => grace.0 == 0,
+        // It has come to its own end and is about to be gone.
+        Phase::Completing { .. } => return,
+    };
+    let due = if ordered { context.now } else { context.now.after(grace) };
+    let why = Stopping::Preempt { again, due, ordered };
+    decision.events.push(Event::Stopped { key, why, by: None });
+    let order = if ordered { stop_order(key, why) } else { Order::Signal(key, SIGTERM) };
+    orders.write(decision, node, order);
+}
+
+/// Runs whose grace is over are ended.
+pub(crate) fn due(
+    cluster: &Cluster,
+    context: &Context,
+    decision: &mut Decision,
+    orders: &mut Orders<'_>,
+) {
+    for (due, key) in cluster.preempted().take_while(|(due, _)| *due <= context.now) {
+        let Some(node) = node_of(cluster, *key) else { continue };
+        let Some(run) = live_run(cluster, node, *key) else { continue };
+        let Some(Stopping::Preempt { again, .. }) = run.stopping else { continue };
+        let why = Stopping::Preempt { again, due: *due, ordered: true };
+        decision.events.push(Event::Stopped { key: *key, why, by: None });
+        orders.write(decision, node, stop_order(*key, why));
+    }
+}
+
+fn node_of(cluster: &Cluster, key: RunKey) -> Option<&NodeName> {
+    Some(&cluster.job(key.job)?.runs.get(&key.task)?.node)
+}
+
+/// How a run ends that was to make room, and what comes after. What it came to by itself stands: a result, a limit of its own. What
+/// the signal or the order made of it is the preemption's.
+pub(crate) fn ended(outcome: Outcome, again: bool) -> (Outcome, Next) {
+    let next = if again {
+        Next::Again { not_before: None, site_fault: false, held: None }
+    } else {
+        Next::Over
+    };
+    match outcome.end {
+        End::Completed | End::Timeout | End::OutOfMemory | End::Deadline => (outcome, Next::Over),
+        // Its node went down under it, so that it never had its grace.
+        End::NodeFail => (outcome, next),
+        End::Failed | End::Cancelled | End::Preempted | End::LaunchFailed => {
+            (Outcome { end: End::Preempted, reason: Reason::Preempted, ..outcome }, next)
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Stories of runs that make room.
+
+use crate::world::{ANN, BOB, ROOT, World, go_on, named, report, spec};
+use gq_cluster::{Preempt, Stopping};
+use gq_engine::{Order, Verb};
+use gq_model::{End, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex};
+
+const FIRST: JobId = JobId(1);
+
+/// A job of `partition` runs on all of the only node that is used, and one of the highest tier comes.
+fn crowded(partition: &str) -> (World, RunKey) {
+    let mut world = World::joined();
+    world.drain(1, Some("not used"));
+    world.submit(1, ANN, spec(&format!(r#""cpus_per_task":4,"partition":"{partition}""#)));
+    world.turn();
+    go_on(&mut world);
+    let key = RunKey { job: FIRST, task: TaskIndex(0), run: RunNumber(1) };
+    assert!(world.cluster.job(FIRST).unwrap().runs[&key.task].started().is_some());
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+    world.now = world.now.after(Seconds(10));
+    world.turn();
+    (world, key)
+}
+
+fn orders(world: &World) -> Vec<&Order> {
+    world.post.orders.iter().map(|(_, _, order)| order).collect()
+}
+
+fn ends(world: &World, key: RunKey) -> (End, Reason, bool) {
+    let (outcome, next) = &world.disk.rows.run_ends[&key];
+    (outcome.end, outcome.reason, *next != gq_cluster::Next::Over)
+}
+
+/// Orders reach the first node; nothing else happens.
+fn obey(world: &mut World) {
+    world.deliver_orders(0, usize::MAX, None);
+}
+
+#[test]
+fn a_run_is_told_to_make_room_has_its_grace_is_ended_and_waits_again_in_its_old_place() {
+    let (mut world, key) = crowded("main");
+    let due = world.now.after(Seconds(60));
+    assert_eq!(orders(&world), [&Order::Signal(key, 15)]);
+    let submitted = world.cluster.job(FIRST).unwrap().submitted;
+    let run = |world: &World| world.cluster.job(FIRST).unwrap().runs[&key.task].clone();
+    assert_eq!(run(&world).stopping, Some(Stopping::Preempt { again: true, due, ordered: false }));
+    obey(&mut world);
+    world.now = world.now.after(Seconds(59));
+    world.turn();
+    assert!(orders(&world).is_empty(), "its grace is not over");
+    world.now = due;
+    world.turn();
+    assert_eq!(orders(&world), [&Order::Requeue(key)]);
+    world.turn();
+    assert!(orders(&world).is_empty(), "once is enough");
+    go_on(&mut world);
+    go_on(&mut world);
+    assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, true));
+    let (first, second) = (world.cluster.job(FIRST).unwrap(), world.cluster.job(JobId(2)).unwrap());
+    assert_eq!((first.submitted, first.runs.len(), second.runs.len()), (submitted, 0, 1));
+    world.drain(1, None);
+    world.settle();
+    assert_eq!(world.post.over[&FIRST].end, End::Completed);
+}
+
+#[test]
+fn who_comes_to_his_own_end_in_his_grace_has_simply_ended() {
+    let (mut world, key) = crowded("main");
+    obey(&mut world);
+    let now = world.now;
+    world.nodes[0].go_on(key, 0, now);
+    world.nodes[0].go_on(key, 0, now);
+    report(&mut world);
+    assert_eq!(ends(&world, key), (End::Completed, Reason::None, false));
+    assert_eq!(world.cluster.preempted().count(), 0);
+    assert_eq!(world.cluster.job(JobId(2)).unwrap().runs.len(), 1);
+}
+
+#[test]
+fn who_dies_of_the_signal_made_room() {
+    let (mut world, key) = crowded("main");
+    obey(&mut world);
+    let now = world.now;
+    world.nodes[0].go_on(key, 2, now);
+    world.nodes[0].go_on(key, 2, now);
+    report(&mut world);
+    assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, true));
+    assert_eq!(world.disk.rows.run_ends[&key].0.signal, Some(15));
+    assert_eq!(world.cluster.job(JobId(2)).unwrap().runs.len(), 1, "it has the room it was made");
+}
+
+#[test]
+fn a_cancel_outranks_making_room() {
+    let (mut world, key) = crowded("main");
+    obey(&mut world);
+    world.command(ANN, Verb::Cancel, named(FIRST));
+    world.turn();
+    assert_eq!(orders(&world), [&Order::Cancel(key)]);
+    world.now = world.now.after(Seconds(100));
+    world.turn();
+    assert!(orders(&world).is_empty());
+    world.drain(1, None);
+    world.settle();
+    assert_eq!(ends(&world, key), (End::Cancelled, Reason::Cancelled, false));
+}
+
+#[test]
+fn who_may_be_cancelled_without_grace_is_ended_at_once_and_has_ended_preempted() {
+    let (mut world, key) = crowded("low");
+    assert_eq!(orders(&world), [&Order::Cancel(key)]);
+    world.drain(1, None);
+    world.settle();
+    assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, false));
+    assert_eq!(world.post.over[&FIRST].end, End::Preempted);
+}
+
+#[test]
+fn a_run_that_has_not_begun_needs_no_grace() {
+    let mut world = World::joined();
+    world.drain(1, Some("not used"));
+    world.submit(1, ANN, spec(r#""cpus_per_task":4"#));
+    world.turn();
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+    world.turn();
+    let key = RunKey { job: FIRST, task: TaskIndex(0), run: RunNumber(1) };
+    assert_eq!(orders(&world), [&Order::Requeue(key)]);
+}
+
+#[test]
+fn a_grace_goes_on_over_a_restart_and_over_a_turn_that_is_not_kept() {
+    let (mut world, key) = crowded("main");
+    obey(&mut world);
+    world.cluster = world.disk.read();
+    world.planner.forget();
+    world.now = world.now.after(Seconds(60));
+    assert!(!world.run(true, &[]), "the disk is full");
+    world.turn();
+    assert_eq!(orders(&world), [&Order::Requeue(key)]);
+    world.drain(1, None);
+    world.settle();
+    assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, true));
+}
+
+#[test]
+fn nobody_makes_room_where_it_is_off_or_for_his_own_tier() {
+    let mut world = World::joined();
+    world.drain(1, Some("not used"));
+    world.policy.partitions[0].preempt = Preempt::Off;
+    world.submit(1, ANN, spec(r#""cpus_per_task":4"#));
+    world.turn();
+    go_on(&mut world);
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+    world.submit(3, BOB, spec(r#""cpus_per_task":4"#));
+    world.turn();
+    assert!(orders(&world).is_empty());
+    world.command(ROOT, Verb::Cancel, named(FIRST));
+    world.drain(1, None);
+    world.settle();
+}
+
+#[test]
+fn a_run_that_was_told_to_make_room_and_lost_its_node_goes_on_elsewhere() {
+    let (mut world, key) = crowded("main");
+    obey(&mut world);
+    let now = world.now;
+    world.nodes[0].reboot(now, false);
+    world.nodes[0].join();
+    report(&mut world);
+    assert_eq!(ends(&world, key), (End::NodeFail, Reason::NodeFailure, true));
+    world.drain(1, None);
+    world.settle();
+    assert_eq!(world.post.over[&FIRST].end, End::Completed);
+}
+
+/// Whoever made room does not take it back, though he is the older and nobody's partition weighs anything.
+#[test]
+fn who_made_room_does_not_take_it_back() {
+    let mut world = World::joined();
+    world.policy.weights.partition = 0;
+    world.policy.partitions[0].grace = Seconds(0);
+    world.drain(1, Some("not used"));
+    world.submit(1, ANN, spec(r#""cpus_per_task":4"#));
+    world.turn();
+    go_on(&mut world);
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+    world.now = world.now.after(Seconds(10));
+    world.turn();
+    for _ in 0..20 {
+        go_on(&mut world);
+        world.now = world.now.after(Seconds(10));
+        eprintln!("DBG {:?}", world.cluster.jobs().map(|j| (j.id, j.runs.values().map(|r| (r.number, r.phase, r.stopping)).collect::<Vec<_>>())).collect::<Vec<_>>());
+    }
+    assert_eq!(world.cluster.job(JobId(2)).map(|job| job.runs.len()), Some(1));
+}

@@ -1,0 +1,268 @@
+//! Explains one waiting job: what it lacks where it is going to start, who holds that and until when, who goes before it, and what would
+//! start at once instead. Decides nothing.
+
+use crate::{
+    forecast::forecast, memo::learn, need::Need, outlook::Outlook, pass::Pass, place::Ground,
+    planner::Planner, priority::factors, timeline::Load,
+};
+use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
+use core::cmp::Reverse;
+use gq_cluster::{Cluster, Hold, Job, Node, Policy, Shape, Units};
+use gq_model::{JobId, NodeName, Reason, Seconds, TaskIndex, Timestamp};
+
+/// Most holders that are named.
+const MOST_HOLDERS: usize = 16;
+/// Most jobs ahead that are named.
+const MOST_AHEAD: usize = 8;
+
+/// A run that holds what a job waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The job.
+    pub job: JobId,
+    /// Its task.
+    pub task: TaskIndex,
+    /// Where.
+    pub node: NodeName,
+    /// What it holds, in words.
+    pub holds: String,
+    /// When its time limit passes.
+    pub due: Timestamp,
+}
+
+/// Why a job waits, in detail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// As the outlook says.
+    pub reason: Reason,
+    /// When and where it is expected to start.
+    pub expected: Option<(Timestamp, NodeName)>,
+    /// What it lacks where it is going to start, in words.
+    pub lacks: Vec<String>,
+    /// Who holds that, the first to be due in front.
+    pub holders: Vec<Holder>,
+    /// The first jobs that go before it for the same nodes.
+    pub ahead: Vec<JobId>,
+    /// How many go before it.
+    pub ahead_count: u64,
+    /// What would start at once instead, in words.
+    pub instead: Vec<String>,
+}
+
+/// Explains why `job` waits; none if no such job waits.
+pub fn explain(cluster: &Cluster, policy: &Policy, now: Timestamp, job: JobId) -> Option<Explanation> {
+    let job = cluster.job(job).filter(|job| !job.waiting.is_empty())?;
+    let outlook = Planner::default().plan(cluster, policy, now).outlook;
+    let (reason, begins) = outlook.of(job, policy);
+    let expected = forecast(cluster, policy, now).starts.remove(&job.id);
+    let expected = expected.or_else(|| Some((begins?, outlook.reserved.get(&job.id)?.1.clone())));
+    let mut planner = Planner::default();
+    planner.catch_up(cluster, policy, now);
+    let mut pass = Pass::begin(&mut planner, cluster, policy, now);
+    pass.walk();
+    let node = expected.as_ref().and_then(|(_, name)| cluster.node(name));
+    let (mut lacks, holders) = match node {
+        Some(node) => lacking(&pass.ground, job, node),
+        None => (Vec::new(), Vec::new()),
+    };
+    lacks.extend(lacking_licences(cluster, policy, &job.shape));
+    let (ahead, ahead_count) = ahead(cluster, policy, now, job, &pass.ground);
+    let instead = if job.is_eligible() { instead(&mut pass.ground, job, &outlook) } else { Vec::new() };
+    Some(Explanation { reason, expected, lacks, holders, ahead, ahead_count, instead })
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What a job lacks on a node now, and who has to end for it.
+fn lacking(ground: &Ground<'_>, job: &Job, node: &Arc<Node>) -> (Vec<String>, Vec<Holder>) {
+    let need = Need::of(&job.shape, node);
+    let mut load = Load::now(node);
+    let fits = |load: &Load| {
+        let cutting = ground.cutting(&job.shape);
+        let free = node.layout().good() & !load.units;
+        need.fits(load, node) && crate::cards::choose((&**node).into(), &job.shape, free, &cutting).is_some()
+    };
+    let mut lacks = Vec::new();
+    if need.exclusive && load.holders > 0 {
+        lacks.push(format!("the whole node {}", node.name));
+    } else {
+        let cpus = (u64::from(load.cpus) + u64::from(need.cpus)).saturating_sub(u64::from(node.cpus));
+        if cpus > 0 {
+            lacks.push(counted(cpus, "cpu"));
+        }
+        let memory = load.memory.saturating_add(need.memory).saturating_sub(node.memory.0);
+        if memory > 0 {
+            lacks.push(format!("{} of memory", gq_model::MiB(memory)));
+        }
+    }
+    let with_cards_alone = Load { units: load.units, ..Load::default() };
+    if job.shape.demand.cards.count > 0 && !fits(&with_cards_alone) {
+        lacks.push(cards_in_words(&job.shape));
+    }
+    let mut holders = Vec::new();
+    for ((due, id, task), hold) in node.ends() {
+        if fits(&load) || holders.len() >= MOST_HOLDERS {
+            break;
+        }
+        load = load.minus(&Load::of(hold));
+        holders.push(Holder {
+            job: *id,
+            task: *task,
+            node: node.name.clone(),
+            holds: holding(node, hold),
+            due: (*due).max(ground.now),
+        });
+    }
+    (lacks, holders)
+}
+
+/// What is asked for of cards, in words.
+fn cards_in_words(shape: &Shape) -> String {
+    let ask = &shape.demand.cards;
+    let count = u64::from(ask.count);
+    match (&ask.profile, ask.memory) {
+        (Some(profile), _) => format!("{} {profile}", counted(count, "slice")),
+        (None, Some(memory)) => {
+            format!("{} with {memory}", counted(count, "card or slice").replace("slices", "slices"))
+        }
+        (None, None) => counted(count, "card"),
+    }
+}
+
+fn holding(node: &Node, hold: &Hold) -> String {
+    let mut words = alloc::vec![counted(u64::from(hold.cpus), "cpu")];
+    let (mut whole, mut slices): (u64, u64) = (0, 0);
+    for at in 0..node.cards.len() {
+        let Some(slot) = node.layout().slot(at) else { continue };
+        let taken: Units = hold.units & slot.mask();
+        match (taken, node.cards.get(at).is_some_and(|card| card.mig)) {
+            (0, _) => {}
+            (_, true) => slices += u64::from(taken.count_ones()),
+            (_, false) => whole += 1,
+        }
+    }
+    if whole > 0 {
+        words.push(counted(whole, "card"));
+    }
+    if slices > 0 {
+        words.push(format!("{} of sliced cards", counted(slices, "unit")));
+    }
+    words.join(", ")
+}
+
+fn lacking_licences(cluster: &Cluster, policy: &Policy, shape: &Shape) -> Vec<String> {
+    let lack = |ask: &gq_model::LicenceAsk| {
+        let most = policy.licences.get(&ask.name).copied().unwrap_or(0);
+        let used = cluster.ledger().licences_used(&ask.name);
+        let missing = used.saturating_add(ask.count).saturating_sub(most);
+        (missing > 0).then(|| format!("{missing} of licence {} ({used} of {most} in use)", ask.name))
+    };
+    shape.licences.iter().filter_map(lack).collect()
+}
+
+/// Jobs that go before this one for nodes that it may be on too.
+fn ahead(
+    cluster: &Cluster,
+    policy: &Policy,
+    now: Timestamp,
+    job: &Job,
+    ground: &Ground<'_>,
+) -> (Vec<JobId>, u64) {
+    let mine: BTreeSet<u32> = learn(ground.seats, cluster, policy, &job.shape).seats().collect();
+    let order =
+        |other: &Job| (Reverse(factors(cluster, policy, now, other).total), other.submitted, other.id);
+    let my_order = order(job);
+    let mut before = Vec::new();
+    for (_, group) in cluster.queue().groups() {
+        let shares_nodes =
+            learn(ground.seats, cluster, policy, &group.shape).seats().any(|seat| mine.contains(&seat));
+        if !shares_nodes {
+            continue;
+        }
+        let jobs = group.jobs.iter().filter_map(|place| cluster.job(place.job));
+        before.extend(jobs.map(|other| order(other)).take_while(|other| *other < my_order));
+    }
+    before.sort_unstable();
+    let count = before.len() as u64;
+    (before.into_iter().take(MOST_AHEAD).map(|(.., id)| id).collect(), count)
+}
+
+/// What would start at once instead.
+fn instead(ground: &mut Ground<'_>, job: &Job, outlook: &Outlook) -> Vec<String> {
+    let mut found = Vec::new();
+    if outlook.groups.get(&job.group()).is_some_and(|reason| *reason != Reason::Reservation) {
+        return found;
+    }
+    let shape = &*job.shape;
+    let starts = |ground: &mut Ground<'_>, shape: &Shape| {
+        let known = learn(ground.seats, ground.cluster, ground.policy, shape);
+        ground.best_now(&known, shape, None).is_some()
+    };
+    if let Some(limit) = shorter(ground, shape, &starts) {
+        found.push(format!("with --time={limit} or less"));
+    }
+    let ask = &shape.demand.cards;
+    if let Some(wanted) = &ask.profile {
+        let mut profiles: Vec<_> = ground.seats.grids.iter().flat_map(|grid| grid.profiles.clone()).collect();
+        profiles.sort_by_key(|profile| (profile.memory, profile.name.clone()));
+        profiles.dedup_by(|a, b| a.name == b.name);
+        for profile in profiles.into_iter().filter(|p| p.is_plain() && !p.name.eq_ignore_ascii_case(wanted)) {
+            let mut other = shape.clone();
+            other.demand.cards.profile = Some(profile.name.clone());
+            if starts(ground, &other) {
+                found.push(format!("with --slice={}", profile.name));
+            }
+        }
+    } else if ask.count > 1 {
+        let fewer = (1..ask.count).rev().find(|count| {
+            let mut other = shape.clone();
+            other.demand.cards.count = *count;
+            starts(ground, &other)
+        });
+        found.extend(fewer.map(|count| format!("with --gpus={count}")));
+    }
+    if shape.demand.exclusive {
+        let mut other = shape.clone();
+        other.demand.exclusive = false;
+        if starts(ground, &other) {
+            found.push("without --exclusive".into());
+        }
+    }
+    let partitions = ground.policy.partitions.iter();
+    let others: Vec<String> = partitions
+        .filter(|p| {
+            p.name != shape.partition && p.state.starts() && p.access == gq_cluster::Access::default()
+        })
+        .filter(|p| p.max_time.is_none_or(|most| shape.time_limit.is_some_and(|limit| limit <= most)))
+        .map(|p| p.name.clone())
+        .collect();
+    for partition in others {
+        let other = Shape { partition: partition.clone(), ..shape.clone() };
+        if starts(ground, &other) {
+            found.push(format!("with --partition={partition}"));
+        }
+    }
+    found
+}
+
+/// The longest time limit in whole minutes with which a job would start now, if there is one.
+fn shorter(
+    ground: &mut Ground<'_>,
+    shape: &Shape,
+    starts: &impl Fn(&mut Ground<'_>, &Shape) -> bool,
+) -> Option<Seconds> {
+    let most = crate::need::span(shape.time_limit).0 / 60;
+    let with = |minutes: u64| Shape { time_limit: Some(Seconds(minutes * 60)), ..shape.clone() };
+    if most < 2 || !starts(ground, &with(1)) {
+        return None;
+    }
+    // The shorter it is, the sooner it fits: halve the span between one that does and one that does not.
+    let (mut good, mut bad) = (1, most);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if starts(ground, &with(middle)) { good = middle } else { bad = middle }
+    }
+    Some(Seconds(good * 60))
+}

@@ -1,0 +1,145 @@
+//! The forecast: plays the plan forward from the state as it is, every run to its time limit and nobody new, so that every waiting job has
+//! an expected start, also far down the queue. The very planner decides; nothing here does.
+//!
+//! Cost: a pass for every moment at which something ends.
+
+use crate::{
+    limits::More,
+    memo::learn,
+    pass::{Pass, earliest},
+    planner::Planner,
+};
+use alloc::{
+    collections::{BTreeMap, BinaryHeap},
+    string::String,
+};
+use core::cmp::Reverse;
+use gq_cluster::{Cluster, Event, Next, Payer, Policy, Shape};
+use gq_model::{BootId, End, JobId, NodeName, Outcome, Reason, RunKey, Seconds, TaskIndex, Timestamp};
+
+/// Further than this nothing is foreseen.
+const HORIZON: Seconds = Seconds(20 * 365 * 86_400);
+/// Most moments that are looked at.
+const MOST_MOMENTS: u32 = 4_000_000;
+/// Most passes at one moment.
+const MOST_AT_ONCE: u32 = 16;
+
+/// When and where waiting jobs are expected to start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forecast {
+    /// As of when.
+    pub at: Timestamp,
+    /// The first task of each job that is expected to start at all: when and where.
+    pub starts: BTreeMap<JobId, (Timestamp, NodeName)>,
+}
+
+/// When a run is over: when, job, task.
+type Ending = Reverse<(Timestamp, JobId, TaskIndex)>;
+
+/// Plays the plan forward until nothing waits any more, or nothing more can start.
+pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast {
+    let mut world = cluster.clone();
+    let mut planner = Planner::default();
+    let mut found = Forecast { at: now, ..Forecast::default() };
+    let soonest = now.after(Seconds(1));
+    let ends = cluster.nodes().flat_map(|node| node.ends());
+    let mut endings: BinaryHeap<Ending> =
+        ends.map(|((until, job, task), _)| Reverse(((*until).max(soonest), *job, *task))).collect();
+    let (mut time, mut again_at_once) = (now, 0);
+    for _ in 0..MOST_MOMENTS {
+        let ripe: alloc::vec::Vec<JobId> = world.queue().ripe(time).collect();
+        for job in ripe {
+            let _ = world.apply(&Event::Ripened { job });
+        }
+        let plan = planner.plan(&world, policy, time);
+        for start in plan.starts {
+            let Some(ending) = begin(&mut world, start, time, &mut found) else { return found };
+            endings.push(ending);
+        }
+        // What the plan wants to look at again at once is looked at again; not for ever.
+        if plan.outlook.look_again.is_some_and(|at| at <= time) && again_at_once < MOST_AT_ONCE {
+            again_at_once += 1;
+            continue;
+        }
+        again_at_once = 0;
+        if world.queue().is_empty() && world.queue().next_ripe().is_none() {
+            break;
+        }
+        let ending = endings.peek().map(|Reverse((at, ..))| *at);
+        let ripe = world.queue().next_ripe().map(|(at, _)| at);
+        let again = plan.outlook.look_again.filter(|at| *at > time);
+        let Some(next) = ending.into_iter().chain(ripe).chain(again).min() else { break };
+        if next > now.after(HORIZON) {
+            break;
+        }
+        time = next.max(time);
+        while let Some(Reverse((at, job, task))) = endings.peek().copied()
+            && at <= time
+        {
+            endings.pop();
+            end(&mut world, job, task, time);
+        }
+    }
+    found
+}
+
+/// Starts a task in the world that is played. None when the world is not as the plan saw it: then nothing more can be foreseen.
+fn begin(world: &mut Cluster, start: crate::Start, time: Timestamp, found: &mut Forecast) -> Option<Ending> {
+    let job = world.job(start.job)?;
+    let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
+    let boot = world.node(&start.node)?.boot.unwrap_or(BootId::default());
+    found.starts.entry(start.job).or_insert_with(|| (time, start.node.clone()));
+    let event = Event::Allocated {
+        key,
+        node: start.node,
+        boot,
+        cpus: start.cpus,
+        memory: start.memory,
+        cards: start.cards,
+        exclusive: start.exclusive,
+        rate: start.rate,
+        promised: None,
+        at: time,
+    };
+    world.apply(&event).ok()?;
+    let run = world.job(start.job)?.runs.get(&start.task)?;
+    let until = world.node(&run.node)?.hold_of(start.job, start.task)?.until;
+    Some(Reverse((until.max(time.after(Seconds(1))), start.job, start.task)))
+}
+
+/// Ends a run in the world that is played, as if it had run to its limit.
+fn end(world: &mut Cluster, job: JobId, task: TaskIndex, time: Timestamp) {
+    let Some(key) = world.job(job).and_then(|job| job.run_key(task)) else { return };
+    let again = world.job(job).and_then(|job| job.runs.get(&task)?.stopping).is_some_and(|why| match why {
+        gq_cluster::Stopping::Requeue => true,
+        gq_cluster::Stopping::Preempt { again, .. } => again,
+        gq_cluster::Stopping::Cancel => false,
+    });
+    let next =
+        if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
+    let outcome = Outcome::without_exit(End::Completed, Reason::None, String::new());
+    let _ = world.apply(&Event::RunEnded { key, outcome, started: None, at: time, next });
+}
+
+/// When and where a job of this shape would start if it were submitted now, behind what runs, starts and is reserved for.
+///
+/// Returns `None` when that is not known: its nodes are away, a limit keeps it from starting, or nothing there ever ends.
+pub fn estimate(
+    cluster: &Cluster,
+    policy: &Policy,
+    now: Timestamp,
+    shape: &Shape,
+    payer: &Payer,
+) -> Option<(NodeName, Timestamp)> {
+    let mut planner = Planner::default();
+    planner.catch_up(cluster, policy, now);
+    let mut pass = Pass::begin(&mut planner, cluster, policy, now);
+    pass.walk();
+    if pass.bounds.reached(payer, More::of(shape)).is_some() {
+        return None;
+    }
+    let known = learn(pass.ground.seats, cluster, policy, shape);
+    let (at, spot) = earliest(&mut pass.ground, &pass.licences, &known, shape)?;
+    let seat = pass.ground.seats.get(spot.seat)?;
+    Some((pass.ground.node(seat)?.name.clone(), at))
+}

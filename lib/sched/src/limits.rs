@@ -1,0 +1,192 @@
+//! Limits: what a payer may still start, by partition, QOS and account. A job blocked by a limit holds no reservation, and its reason
+//! says which limit.
+
+use crate::decay::decay;
+use alloc::{string::String, sync::Arc, vec::Vec};
+use gq_cluster::{Cluster, Holdings, Limits, Payer, Policy, Shape, Units, WHOLE_CARD};
+use gq_model::{Reason, Timestamp, Uid};
+
+/// What is asked for of the limits: one more task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct More {
+    pub(crate) cpus: u64,
+    /// In thousandths.
+    pub(crate) cards: u64,
+}
+
+impl More {
+    /// The least that a task of this shape takes: a slice is taken for the smallest there is until it is placed.
+    pub(crate) fn of(shape: &Shape) -> Self {
+        let ask = &shape.demand.cards;
+        let each = match &ask.profile {
+            Some(profile) => worth_of(profile),
+            None if shape.slices_by_memory => 1,
+            None => u64::from(WHOLE_CARD),
+        };
+        Self { cpus: u64::from(shape.demand.cpus), cards: u64::from(ask.count).saturating_mul(each) }
+    }
+}
+
+/// What a profile is worth by its name alone: `3g` of the 7 or so compute slices of a card, in thousandths, rounded down so that the true
+/// worth of its units is never less.
+fn worth_of(profile: &str) -> u64 {
+    let digits: String = profile.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse::<u64>().unwrap_or(1).saturating_mul(125).min(u64::from(WHOLE_CARD))
+}
+
+/// The sums of all payers as of a pass, with what the pass starts.
+pub(crate) struct Bounds<'a> {
+    policy: &'a Policy,
+    has: Vec<(Arc<Payer>, Holdings)>,
+    spent: Vec<(&'a str, bool)>,
+    any: bool,
+}
+
+impl<'a> Bounds<'a> {
+    pub(crate) fn of(cluster: &Cluster, policy: &'a Policy, now: Timestamp) -> Self {
+        let is_bounded = |limits: &Limits| *limits != Limits::default();
+        let any = policy.partitions.iter().any(|p| is_bounded(&p.limits))
+            || policy.qos.iter().any(|q| is_bounded(&q.limits))
+            || policy.accounts.iter().any(|a| is_bounded(&a.limits) || a.card_minutes.is_some());
+        if !any {
+            return Self { policy, has: Vec::new(), spent: Vec::new(), any };
+        }
+        let has = cluster.ledger().payers().map(|(payer, has)| (Arc::clone(payer), *has)).collect();
+        let budget = |account: &'a gq_cluster::Account| {
+            let minutes = account.card_minutes?;
+            let most = minutes.saturating_mul(60).saturating_mul(u64::from(WHOLE_CARD));
+            Some((account.name.as_str(), used_below(cluster, policy, &account.name, now) >= most))
+        };
+        let spent = policy.accounts.iter().filter_map(budget).collect();
+        Self { policy, has, spent, any }
+    }
+
+    /// What a start adds.
+    pub(crate) fn take(&mut self, payer: &Arc<Payer>, cpus: u32, worth: u32) {
+        if !self.any {
+            return;
+        }
+        let more = Holdings::of_run(cpus, worth);
+        match self.has.iter_mut().find(|(other, _)| other == payer) {
+            Some((_, has)) => *has = has.with(&more),
+            None => self.has.push((Arc::clone(payer), more)),
+        }
+    }
+
+    fn sum(&self, is_meant: impl Fn(&Payer) -> bool) -> Holdings {
+        let meant = self.has.iter().filter(|(payer, _)| is_meant(payer));
+        meant.fold(Holdings::default(), |sum, (_, has)| sum.with(has))
+    }
+
+    /// The limit that keeps a payer from starting one more task, if one does.
+    pub(crate) fn reached(&self, payer: &Payer, more: More) -> Option<Reason> {
+        if !self.any {
+            return None;
+        }
+        let partition = self.policy.partition(&payer.partition).map(|p| &p.limits);
+        let by_partition = partition.and_then(|limits| {
+            self.over(limits, more, payer.uid, |other| other.partition == payer.partition, &SHARED)
+        });
+        let qos = payer.qos.as_deref().and_then(|name| self.policy.qos(name)).map(|qos| &qos.limits);
+        let by_qos = || {
+            qos.and_then(|limits| self.over(limits, more, payer.uid, |other| other.qos == payer.qos, &SHARED))
+        };
+        by_partition.or_else(by_qos).or_else(|| self.by_account(payer, more))
+    }
+
+    fn by_account(&self, payer: &Payer, more: More) -> Option<Reason> {
+        let name = payer.account.as_deref()?;
+        for account in self.policy.accounts_above(name) {
+            let is_below = |other: &Payer| {
+                other.account.as_deref().is_some_and(|a| is_below(self.policy, a, &account.name))
+            };
+            if let Some(reason) = self.over(&account.limits, more, payer.uid, is_below, &OF_ACCOUNT) {
+                return Some(reason);
+            }
+            if more.cards > 0 && self.spent.iter().any(|(spent, over)| *spent == account.name && *over) {
+                return Some(Reason::CardMinutes);
+            }
+        }
+        None
+    }
+
+    fn over(
+        &self,
+        limits: &Limits,
+        more: More,
+        uid: Uid,
+        is_meant: impl Fn(&Payer) -> bool,
+        words: &Words,
+    ) -> Option<Reason> {
+        if *limits == Limits::default() {
+            return None;
+        }
+        let mine = self.sum(|payer| payer.uid == uid && is_meant(payer));
+        let all = self.sum(is_meant);
+        let past = |limit: Option<u64>, has: u64, more: u64| {
+            limit.is_some_and(|most| has.saturating_add(more) > most)
+        };
+        let tests = [
+            (past(limits.max_jobs_per_user, mine.jobs, 1), words.user_jobs),
+            (past(limits.max_cards_per_user, mine.cards, more.cards) && more.cards > 0, words.user_cards),
+            (past(limits.max_cpus_per_user, mine.cpus, more.cpus), words.user_cpus),
+            (past(limits.max_jobs, all.jobs, 1), words.jobs),
+            (past(limits.max_cards, all.cards, more.cards) && more.cards > 0, words.cards),
+            (past(limits.max_cpus, all.cpus, more.cpus), words.cpus),
+        ];
+        tests.into_iter().find(|(is_past, _)| *is_past).map(|(_, reason)| reason)
+    }
+}
+
+/// The reasons of one kind of limits.
+struct Words {
+    user_jobs: Reason,
+    user_cards: Reason,
+    user_cpus: Reason,
+    jobs: Reason,
+    cards: Reason,
+    cpus: Reason,
+}
+
+const SHARED: Words = Words {
+    user_jobs: Reason::UserJobLimit,
+    user_cards: Reason::UserCardLimit,
+    user_cpus: Reason::UserCpuLimit,
+    jobs: Reason::GroupJobLimit,
+    cards: Reason::GroupCardLimit,
+    cpus: Reason::GroupCpuLimit,
+};
+const OF_ACCOUNT: Words = Words {
+    jobs: Reason::AccountJobLimit,
+    cards: Reason::AccountCardLimit,
+    cpus: Reason::AccountCpuLimit,
+    ..SHARED
+};
+
+/// Whether an account is another or below it.
+fn is_below(policy: &Policy, account: &str, other: &str) -> bool {
+    account == other || policy.accounts_above(account).any(|above| above.name == other)
+}
+
+/// What an account and those below it have used as of now, runs that live included.
+fn used_below(cluster: &Cluster, policy: &Policy, account: &str, now: Timestamp) -> u64 {
+    let ledger = cluster.ledger();
+    let past =
+        ledger.usage().filter(|((a, _), _)| a.as_deref().is_some_and(|a| is_below(policy, a, account)));
+    let live = ledger
+        .payers()
+        .filter(|(payer, _)| payer.account.as_deref().is_some_and(|a| is_below(policy, a, account)));
+    past.map(|(_, usage)| decay(*usage, now, policy.half_life).charge)
+        .chain(live.map(|(_, has)| has.accrued(now)))
+        .fold(0, u64::saturating_add)
+}
+
+/// What units of a choice are worth, in thousandths of a card.
+pub(crate) fn worth(node: &gq_cluster::Node, units: Units) -> u32 {
+    let slots = (0..node.cards.len()).filter_map(|at| node.layout().slot(at));
+    slots.fold(0u32, |sum, slot| {
+        let taken = (units & slot.mask()).count_ones();
+        let part = if slot.units == 0 { 0 } else { (taken * WHOLE_CARD).div_ceil(slot.units) };
+        sum.saturating_add(part)
+    })
+}

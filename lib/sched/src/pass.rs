@@ -1,0 +1,678 @@
+//! A pass: jobs in order of priority; who fits starts, the first ones that do not fit get reservations on concrete nodes, cards and
+//! slices at the earliest time that can be kept, and later jobs start only where they leave every reservation alone.
+//!
+//! Source: EASY, Lifka 1995 (one reservation); conservative backfill, Mu'alem & Feitelson 2001 (one for every job). A reservation made in
+//! an earlier pass stays in place while the others are looked at, so that nobody is promised a later start than before; a job that goes
+//! before the ones it was made for undoes it.
+//!
+//! Cost of a pass: groups + changed nodes, plus, for each group that could start, the nodes it is tried on, and for each new reservation
+//! nodes × runs of a node.
+
+use crate::{
+    cards::Choice,
+    licences::{self, Licences},
+    limits::{Bounds, More, worth},
+    memo::{Known, Memo},
+    need::Need,
+    outlook::Outlook,
+    place::{Ground, Spot},
+    planner::{Kept, Planner, Preemption, Start, depth_of},
+    priority::{of_age, of_rank},
+    share::Ranks,
+};
+use alloc::{
+    collections::{BTreeMap, BinaryHeap, VecDeque, btree_set},
+    sync::Arc,
+    vec::Vec,
+};
+use core::cmp::Reverse;
+use gq_cluster::{Cluster, Depth, Group, Job, Key, Payer, Place, Policy, Serves, Shape, Units};
+use gq_model::{JobId, Reason, TaskIndex, Timestamp, Uid};
+
+/// What a planning pass found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Tasks to be started now, in order.
+    pub starts: Vec<Start>,
+    /// Runs that have to make room.
+    pub preempt: Vec<Preemption>,
+    /// Why the others wait.
+    pub outlook: Outlook,
+}
+
+/// The next job of a group.
+struct Line<'a> {
+    order: Order,
+    key: Key,
+    group: &'a Group,
+    rest: Option<btree_set::Iter<'a, Place>>,
+    /// Whether it may fit somewhere now.
+    may_fit: bool,
+    /// Whether it may fit only where there is more room than in the pass before.
+    failed: bool,
+}
+
+/// The place of a job among all: priority, then submission, then id.
+type Order = (Reverse<i64>, Timestamp, JobId);
+
+impl PartialEq for Line<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+impl Eq for Line<'_> {}
+impl PartialOrd for Line<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Line<'_> {
+    /// A heap hands out the greatest: who goes first.
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        other.order.cmp(&self.order)
+    }
+}
+
+/// Lines by whether they may fit now.
+struct Lines<'a> {
+    may: BinaryHeap<Line<'a>>,
+    /// The first of each group that is known not to fit.
+    not: BinaryHeap<Reverse<(Order, Key)>>,
+}
+
+impl<'a> Lines<'a> {
+    /// Takes the line that goes first out.
+    fn next(&mut self, cluster: &'a Cluster) -> Option<Line<'a>> {
+        let blocked_first = match (self.may.peek(), self.not.peek()) {
+            (Some(may), Some(Reverse((order, _)))) => *order < may.order,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if !blocked_first {
+            return self.may.pop();
+        }
+        let Reverse((order, key)) = self.not.pop()?;
+        let group = cluster.queue().group(key)?;
+        Some(Line { order, key, group, rest: None, may_fit: false, failed: true })
+    }
+}
+
+/// How many more of a partition's jobs may be reserved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quota {
+    /// So many.
+    Left(u32),
+    /// None ever, and once a job cannot start nobody passes it.
+    Fcfs {
+        /// Whether one could not start.
+        blocked: bool,
+    },
+}
+
+/// Why a job does not start now.
+enum Lack {
+    Room,
+    Licences,
+}
+
+pub(crate) struct Pass<'a> {
+    pub(crate) ground: Ground<'a>,
+    memo: &'a mut Memo,
+    ranks: &'a Ranks,
+    pub(crate) bounds: Bounds<'a>,
+    pub(crate) licences: Licences,
+    quotas: Vec<Quota>,
+    /// Reservations of the pass before whose jobs have not been reached yet.
+    pub(crate) old: VecDeque<Kept>,
+    /// Those of them that are taken back for the time being.
+    pub(crate) lifted: VecDeque<Kept>,
+    kept: Vec<Kept>,
+    /// Seats where a reservation was given up in this pass.
+    pub(crate) freed: Vec<u32>,
+    pub(crate) plan: Plan,
+}
+
+/// Runs one pass.
+pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan {
+    let mut pass = Pass::begin(planner, cluster, policy, now);
+    pass.walk();
+    crate::preempt::make_room(&mut pass);
+    let (kept, mut plan) = (core::mem::take(&mut pass.kept), core::mem::take(&mut pass.plan));
+    let mut freed = core::mem::take(&mut pass.freed);
+    plan.outlook.effort.fits = pass.ground.asked;
+    // Whoever was looked at before a reservation was given up may have missed the room: the next pass looks there again.
+    if !freed.is_empty() && kept.len() > 1 {
+        plan.outlook.look_again = Some(now);
+    }
+    freed.sort_unstable();
+    freed.dedup();
+    let edges = cluster.bookings().flat_map(|booking| [booking.start, booking.end]).filter(|at| *at > now);
+    let soon = plan.outlook.look_again.into_iter().chain(edges).min();
+    plan.outlook.look_again = soon;
+    planner.kept = kept;
+    planner.reopened = freed;
+    plan
+}
+
+impl<'a> Pass<'a> {
+    /// A pass that has looked at nobody yet.
+    pub(crate) fn begin(
+        planner: &'a mut Planner,
+        cluster: &'a Cluster,
+        policy: &'a Policy,
+        now: Timestamp,
+    ) -> Self {
+        let Planner { seats, memo, kept, ranks, options, .. } = planner;
+        let mut bookings: BTreeMap<u32, Vec<&Arc<gq_cluster::Booking>>> = BTreeMap::new();
+        for booking in cluster.bookings().filter(|booking| booking.end > now) {
+            for booked in &booking.takes {
+                let seat = cluster.node(&booked.node).and_then(|node| seats.of_place(node.place()));
+                if let Some(seat) = seat {
+                    bookings.entry(seat).or_default().push(booking);
+                }
+            }
+        }
+        let partitions = 0..u32::try_from(policy.partitions.len()).unwrap_or(u32::MAX);
+        let quota = |partition| match depth_of(policy, partition) {
+            Depth::Fcfs => Quota::Fcfs { blocked: false },
+            Depth::First(n) => Quota::Left(n),
+            Depth::All => Quota::Left(u32::MAX),
+        };
+        let ground = Ground {
+            cluster,
+            policy,
+            now,
+            seats,
+            timelines: BTreeMap::new(),
+            started: BTreeMap::new(),
+            bookings,
+            options,
+            asked: 0,
+        };
+        let mut pass = Self {
+            ground,
+            memo,
+            ranks,
+            bounds: Bounds::of(cluster, policy, now),
+            licences: Licences::of(cluster, policy, now),
+            quotas: partitions.map(quota).collect(),
+            old: VecDeque::new(),
+            lifted: VecDeque::new(),
+            kept: Vec::new(),
+            freed: Vec::new(),
+            plan: Plan::default(),
+        };
+        for one in core::mem::take(kept) {
+            pass.bring(one);
+        }
+        pass
+    }
+
+    /// Brings a reservation of the pass before into this one, if its job still waits and its node is still there.
+    fn bring(&mut self, kept: Kept) {
+        let job = self.ground.cluster.job(kept.job).filter(|job| job.is_eligible());
+        let open =
+            self.ground.seats.get(kept.seat).is_some_and(|seat| seat.open && kept.units & !seat.good == 0);
+        let seat = kept.seat;
+        let kept = Kept { at: kept.at.max(self.ground.now), ..kept };
+        match job.filter(|_| open).and_then(|job| Some((job, self.slide(kept, &job.shape)?))) {
+            Some((job, kept)) => {
+                self.claim(&kept, &job.shape);
+                self.old.push_back(kept);
+            }
+            None => self.freed.push(seat),
+        }
+    }
+
+    fn need(&self, seat: u32, shape: &Shape) -> Option<Need> {
+        let seat = self.ground.seats.get(seat)?;
+        self.ground.node(seat).map(|node| Need::of(shape, node))
+    }
+
+    pub(crate) fn claim(&mut self, kept: &Kept, shape: &Shape) {
+        let Some(need) = self.need(kept.seat, shape) else { return };
+        if let Some(timeline) = self.ground.timeline(kept.seat) {
+            timeline.claim(&need.claim(kept.units, kept.at));
+        }
+        self.licences.claim(&shape.licences, kept.at, need.span);
+    }
+
+    pub(crate) fn unclaim(&mut self, kept: &Kept, shape: &Shape) {
+        let Some(need) = self.need(kept.seat, shape) else { return };
+        if let Some(timeline) = self.ground.timeline(kept.seat) {
+            timeline.unclaim(&need.claim(kept.units, kept.at));
+        }
+        self.licences.unclaim(&shape.licences, kept.at, need.span);
+    }
+
+    /// The reservation that `job` had, taken back for the time being.
+    fn take_old(&mut self, job: &Job) -> Option<Kept> {
+        let at = self.old.iter().position(|kept| kept.job == job.id)?;
+        let kept = self.old.remove(at)?;
+        self.unclaim(&kept, &job.shape);
+        Some(kept)
+    }
+
+    /// Gives up the reservations of all that have not been reached.
+    fn drop_old(&mut self) {
+        while let Some(kept) = self.old.pop_front() {
+            if let Some(job) = self.ground.cluster.job(kept.job) {
+                self.unclaim(&kept, &job.shape);
+            }
+            self.freed.push(kept.seat);
+        }
+    }
+
+    /// The place of a group's job among all.
+    fn order(&mut self, key: Key, group: &Group, place: Place) -> Order {
+        let (policy, now) = (self.ground.policy, self.ground.now);
+        let weights = &policy.weights;
+        let mut sum = self.memo.fixed_priority(policy, key, group).saturating_add(place.priority.0);
+        if weights.fair_share != 0 {
+            sum = sum.saturating_add(of_rank(weights, self.ranks.of(&group.payer)));
+        }
+        let priority = sum.saturating_add(of_age(weights, place.submitted, now));
+        (Reverse(priority), place.submitted, place.job)
+    }
+
+    /// Whether a task of a shape may fit on one of these seats, as far as can be told at a glance.
+    fn glance(&self, known: &Known, group: &Group, seats: &[u32]) -> bool {
+        let demand = &group.shape.demand;
+        let (cpus, cards) = (demand.cpus, demand.cards.count);
+        seats.iter().any(|index| {
+            known.may_be_on(*index)
+                && self.ground.seats.get(*index).is_some_and(|seat| {
+                    seat.open && seat.cpus_free() >= cpus && seat.units_free().count_ones() >= cards
+                })
+        })
+    }
+
+    /// The first job of every group: those that may fit, and those that are known not to.
+    fn lines(&mut self) -> Lines<'a> {
+        let (cluster, policy) = (self.ground.cluster, self.ground.policy);
+        let starts: Vec<bool> = policy.partitions.iter().map(|p| p.state.starts()).collect();
+        let (mut may, mut not) = (Vec::new(), Vec::new());
+        let mut count = 0u32;
+        for (key, group) in cluster.queue().groups() {
+            count += 1;
+            let Some(known) = self.memo.known(self.ground.seats, cluster, policy, group) else { continue };
+            if !known.partition.and_then(|at| starts.get(at as usize)).is_some_and(|starts| *starts) {
+                continue;
+            }
+            let Some(known) = self.memo.at(group.shape_key) else { continue };
+            let failed = self.memo.failed_before(known);
+            let may_fit = !failed
+                || self.glance(known, group, &self.ground.seats.opened)
+                || self.glance(known, group, &self.freed);
+            let order = self.order(key, group, group.head);
+            if may_fit {
+                may.push(Line { order, key, group, rest: None, may_fit, failed });
+            } else {
+                self.memo.failed(group.shape_key);
+                not.push(Reverse((order, key)));
+            }
+        }
+        self.plan.outlook.effort.groups = count;
+        Lines { may: BinaryHeap::from(may), not: BinaryHeap::from(not) }
+    }
+
+    /// Whether anything is still to be done for jobs that cannot start: a reservation, or standing in the way of others.
+    fn minds_blocked(&self) -> bool {
+        self.quotas.iter().any(|quota| match quota {
+            Quota::Left(left) => *left > 0,
+            Quota::Fcfs { blocked } => !blocked,
+        })
+    }
+
+    pub(crate) fn walk(&mut self) {
+        let cluster = self.ground.cluster;
+        let mut lines = self.lines();
+        loop {
+            if !lines.not.is_empty() && !self.minds_blocked() {
+                self.wake(&mut lines);
+            }
+            let Some(mut line) = lines.next(cluster) else { break };
+            if !line.may_fit && !self.freed.is_empty() {
+                let known = self.memo.at(line.group.shape_key);
+                line.may_fit = known.is_some_and(|known| self.glance(known, line.group, &self.freed));
+            }
+            self.plan.outlook.effort.looked_at += 1;
+            if !self.look_at(&mut line) {
+                continue;
+            }
+            let done = (line.order.1, line.order.2);
+            let rest = line.rest.get_or_insert_with(|| {
+                let mut all = line.group.jobs.iter();
+                all.find(|place| (place.submitted, place.job) == done);
+                all
+            });
+            if let Some(place) = rest.next().copied() {
+                line.order = self.order(line.key, line.group, place);
+                lines.may.push(line);
+            }
+        }
+        // Reservations of jobs that were not reached hold nothing any more.
+        self.drop_old();
+    }
+
+    /// No reservations are left to be made: of those known not to fit, only they count that may fit where one was given up.
+    fn wake(&self, lines: &mut Lines<'a>) {
+        let not = core::mem::take(&mut lines.not);
+        if self.freed.is_empty() {
+            return;
+        }
+        for Reverse((order, key)) in not {
+            let Some(group) = self.ground.cluster.queue().group(key) else { continue };
+            let known = self.memo.at(group.shape_key);
+            if known.is_some_and(|known| self.glance(known, group, &self.freed)) {
+                lines.may.push(Line { order, key, group, rest: None, may_fit: true, failed: true });
+            }
+        }
+    }
+
+    /// Looks at the next job of a group; says whether the one behind it needs a look too.
+    fn look_at(&mut self, line: &mut Line<'a>) -> bool {
+        let (cluster, shape, payer) = (self.ground.cluster, &line.group.shape, &line.group.payer);
+        let Some(job) = cluster.job(line.order.2) else { return true };
+        let Some(partition) = self.memo.at(line.group.shape_key).and_then(|known| known.partition) else {
+            return false;
+        };
+        if self.quotas.get(partition as usize) == Some(&(Quota::Fcfs { blocked: true })) {
+            return false;
+        }
+        let old = self.take_old(job);
+        let barred = self.bounds.reached(payer, More::of(shape)).or_else(|| self.barred(shape, payer));
+        if let Some(reason) = barred {
+            self.plan.outlook.groups.insert(line.key, reason);
+            self.freed.extend(old.map(|kept| kept.seat));
+            return false;
+        }
+        let mut lack = Lack::Room;
+        if line.may_fit {
+            let promised = old.as_ref().map(|kept| kept.at);
+            let mut started_on: Option<(u32, Units)> = None;
+            let mut all = true;
+            for task in job.waiting.iter().map(TaskIndex) {
+                let mut spot = self.spot_now(job, line);
+                // Whoever goes before those that were reserved for starts beside them if that can be, else instead of them.
+                if spot.is_err() && old.is_none() && !line.failed && self.lift() {
+                    spot = self.spot_now(job, line);
+                }
+                match spot {
+                    Ok(spot) => {
+                        if let Some(reason) = self.over_limit(spot.seat, spot.choice.units, shape, payer) {
+                            self.plan.outlook.groups.insert(line.key, reason);
+                            self.freed.extend(old.map(|kept| kept.seat));
+                            return false;
+                        }
+                        started_on.get_or_insert((spot.seat, spot.choice.units));
+                        self.start(job, task, spot, promised);
+                    }
+                    Err(why) => {
+                        lack = why;
+                        all = false;
+                        break;
+                    }
+                }
+                if let Some(reason) = self.bounds.reached(payer, More::of(shape))
+                    && job.waiting.len() > 1
+                {
+                    self.plan.outlook.groups.insert(line.key, reason);
+                    self.freed.extend(old.map(|kept| kept.seat));
+                    return false;
+                }
+            }
+            if let (Some((seat, units)), Some(kept)) = (started_on, &old)
+                && (seat, units) != (kept.seat, kept.units)
+            {
+                self.freed.push(kept.seat);
+            }
+            if all {
+                return true;
+            }
+            line.may_fit = false;
+            // Licences come back on whatever node: who lacks them is asked again.
+            if matches!(lack, Lack::Room) {
+                self.memo.failed(line.group.shape_key);
+            }
+        }
+        self.reserve(line, job, partition, old, &lack)
+    }
+
+    /// What keeps a shape from starting that has nothing to do with room.
+    fn barred(&self, shape: &Shape, payer: &Payer) -> Option<Reason> {
+        let policy = self.ground.policy;
+        if let Some(name) = &shape.reservation {
+            let is_admin = policy.admins.contains(&payer.uid)
+                || payer.uid == Uid(0)
+                || policy.serves == Serves::Only(payer.uid);
+            let admits = |booking: &Arc<gq_cluster::Booking>| {
+                booking.admits(payer.uid, payer.account.as_deref()) || (is_admin && !booking.maintenance)
+            };
+            if !self.ground.cluster.booking(name).is_some_and(admits) {
+                return Some(Reason::Reservation);
+            }
+        }
+        (!shape.licences.is_empty() && !licences::exist(policy, &shape.licences)).then_some(Reason::Licences)
+    }
+
+    /// The best spot for a task now.
+    fn spot_now(&mut self, job: &Job, line: &Line<'a>) -> Result<Spot, Lack> {
+        let shape = &line.group.shape;
+        let span = crate::need::span(shape.time_limit);
+        if !shape.licences.is_empty() && !self.licences.are_free(&shape.licences, self.ground.now, span) {
+            return Err(Lack::Licences);
+        }
+        let Some(known) = self.memo.at(line.group.shape_key) else { return Err(Lack::Room) };
+        if line.failed && self.memo.is_sure() && shape.licences.is_empty() {
+            let mut more: Vec<u32> = self.ground.seats.opened.iter().chain(&self.freed).copied().collect();
+            more.retain(|seat| known.may_be_on(*seat));
+            return self.ground.best_of(&more, shape, None).ok_or(Lack::Room);
+        }
+        // What could not be started on one node is tried on another, if another has room.
+        let others =
+            (job.launch_failures > 0).then(|| self.ground.best_now(known, shape, Some(job.id))).flatten();
+        others.or_else(|| self.ground.best_now(known, shape, None)).ok_or(Lack::Room)
+    }
+
+    fn start(&mut self, job: &Job, task: TaskIndex, spot: Spot, promised: Option<Timestamp>) {
+        let Some(seat) = self.ground.seats.get(spot.seat) else { return };
+        let Some(node) = self.ground.node(seat) else { return };
+        let shape = &job.shape;
+        let need = Need::of(shape, node);
+        let Choice { units, .. } = spot.choice;
+        let worth = worth(node, units);
+        let rate = worth.saturating_add(need.cpus.saturating_mul(self.ground.policy.cpu_charge));
+        self.plan.starts.push(Start {
+            job: job.id,
+            task,
+            node: node.name.clone(),
+            cpus: need.cpus,
+            memory: gq_model::MiB(need.memory),
+            cards: spot.choice.uses((&**node).into()),
+            exclusive: shape.demand.exclusive,
+            rate,
+            promised,
+            backfilled: !self.plan.outlook.first.is_empty(),
+        });
+        let claim = need.claim(units, self.ground.now);
+        self.ground.start(spot.seat, claim);
+        self.bounds.take(&job.payer, need.cpus, worth);
+        self.licences.claim(&shape.licences, self.ground.now, need.span);
+    }
+
+    /// Says why a job cannot start now, and makes or keeps a reservation for it while its partition has some left; says whether the next
+    /// job of its group may get one too.
+    fn reserve(
+        &mut self,
+        line: &Line<'a>,
+        job: &Arc<Job>,
+        partition: u32,
+        old: Option<Kept>,
+        lack: &Lack,
+    ) -> bool {
+        let (shape, key) = (&line.group.shape, line.group.shape_key);
+        if let Some(reason) = self.unable(shape, key) {
+            // Nothing in sight could ever run it: it waits for a node, holds up nobody, and gets no promise.
+            self.plan.outlook.groups.insert(line.key, reason);
+            self.freed.extend(old.map(|kept| kept.seat));
+            return false;
+        }
+        if matches!(lack, Lack::Licences) {
+            self.plan.outlook.groups.insert(line.key, Reason::Licences);
+        }
+        self.note_first(job, partition);
+        match self.quotas.get_mut(partition as usize) {
+            Some(Quota::Left(left)) if *left > 0 => {}
+            Some(Quota::Fcfs { blocked }) => {
+                *blocked = true;
+                return false;
+            }
+            Some(Quota::Left(_)) | None => {
+                self.freed.extend(old.map(|kept| kept.seat));
+                return false;
+            }
+        }
+        let had = old.is_some();
+        if !had {
+            self.lift();
+        }
+        let Some(kept) = self.place_later(job, shape, key, old) else {
+            if shape.reservation.is_some() {
+                self.plan.outlook.groups.insert(line.key, Reason::Reservation);
+            }
+            return false;
+        };
+        if let Some(reason) = self.over_limit(kept.seat, kept.units, shape, &job.payer) {
+            self.plan.outlook.groups.insert(line.key, reason);
+            self.plan.outlook.first.remove(&job.id);
+            if had {
+                self.freed.push(kept.seat);
+            }
+            return false;
+        }
+        self.claim(&kept, shape);
+        if !self.ground.bookings.is_empty()
+            && shape.reservation.is_none()
+            && self.would_fit_without_bookings(shape, key)
+        {
+            self.plan.outlook.groups.insert(line.key, Reason::Reservation);
+        }
+        if let Some(node) = self.ground.seats.get(kept.seat).and_then(|seat| self.ground.node(seat)) {
+            self.plan.outlook.reserved.insert(job.id, (kept.at, node.name.clone()));
+        }
+        self.kept.push(kept);
+        match self.quotas.get_mut(partition as usize) {
+            Some(Quota::Left(left)) => {
+                *left = left.saturating_sub(1);
+                *left > 0
+            }
+            Some(Quota::Fcfs { .. }) | None => false,
+        }
+    }
+
+    /// Keeps in mind the first job of each partition that cannot start.
+    fn note_first(&mut self, job: &Job, _partition: u32) {
+        let (cluster, partition) = (self.ground.cluster, &job.shape.partition);
+        let first = &mut self.plan.outlook.first;
+        let is_of = |id: &JobId| cluster.job(*id).is_some_and(|other| other.shape.partition == *partition);
+        if !first.iter().any(is_of) {
+            first.insert(job.id);
+        }
+    }
+
+    /// Why no node in sight could run a shape even when empty, if none could.
+    fn unable(&mut self, shape: &Shape, key: Key) -> Option<Reason> {
+        let health = self.ground.seats.health;
+        let known = self.memo.at(key)?;
+        let is_unable =
+            known.unable == health || !known.seats().any(|seat| self.ground.could_now(seat, shape));
+        if !is_unable {
+            return None;
+        }
+        let open = known.seats().any(|seat| self.ground.seats.get(seat).is_some_and(|seat| seat.open));
+        self.memo.unable(key, health);
+        Some(if open && shape.demand.cards.count > 0 {
+            Reason::CardsUnavailable
+        } else {
+            Reason::NodesUnavailable
+        })
+    }
+
+    /// When and where a job can start at the earliest: where it was promised to, unless it can be earlier.
+    fn place_later(&mut self, job: &Job, shape: &Shape, key: Key, old: Option<Kept>) -> Option<Kept> {
+        let now = self.ground.now;
+        let old = old.filter(|kept| kept.at > now);
+        let sure = self.memo.is_sure() && shape.licences.is_empty();
+        let changed = |seat: u32| self.ground.seats.changed.contains(&seat);
+        let quiet = sure && self.ground.seats.opened.is_empty() && self.freed.is_empty();
+        if let Some(kept) = old.as_ref().filter(|kept| quiet && !changed(kept.seat)) {
+            return Some(kept.clone());
+        }
+        let holds = old.as_ref().is_some_and(|kept| self.still_holds(kept, shape));
+        let known = self.memo.at(key)?;
+        // Elsewhere there is no more room than when the reservation was made.
+        let found = if holds && sure {
+            let more: Vec<u32> = self.ground.seats.opened.iter().chain(&self.freed).copied().collect();
+            let more = more.into_iter().filter(|seat| known.may_be_on(*seat));
+            self.ground.earliest_of(more, shape, now)
+        } else {
+            earliest(&mut self.ground, &self.licences, known, shape)
+        };
+        let old = match old {
+            Some(kept) if !holds => {
+                self.freed.push(kept.seat);
+                None
+            }
+            old => old,
+        };
+        let new = found.map(|(at, spot)| Kept { job: job.id, seat: spot.seat, at, units: spot.choice.units });
+        match (new, old) {
+            (Some(new), Some(old)) if new.at < old.at => {
+                self.freed.push(old.seat);
+                Some(new)
+            }
+            (new, old) => old.or(new),
+        }
+    }
+
+    /// Whether a reservation that was taken back could be made again as it was.
+    pub(crate) fn still_holds(&mut self, kept: &Kept, shape: &Shape) -> bool {
+        let found = self.ground.earliest_on(kept.seat, shape, kept.at, kept.at);
+        let Some(need) = self.need(kept.seat, shape) else { return false };
+        let Some(timeline) = self.ground.timelines.get(&kept.seat) else { return false };
+        let peak = timeline.peak(kept.at, kept.at.after(need.span));
+        found.is_some()
+            && peak.units & kept.units == 0
+            && self.licences.are_free(&shape.licences, kept.at, need.span)
+    }
+
+    fn would_fit_without_bookings(&mut self, shape: &Shape, key: Key) -> bool {
+        let Some(known) = self.memo.at(key) else { return false };
+        let booked: Vec<u32> =
+            self.ground.bookings.keys().copied().filter(|seat| known.may_be_on(*seat)).collect();
+        booked.into_iter().any(|seat| self.ground.fits_now(seat, shape, false).is_some())
+    }
+}
+
+/// The earliest time at which a task of a shape can run to its limit, and the best spot then.
+pub(crate) fn earliest(
+    ground: &mut Ground<'_>,
+    licences: &Licences,
+    known: &Known,
+    shape: &Shape,
+) -> Option<(Timestamp, Spot)> {
+    let span = crate::need::span(shape.time_limit);
+    let mut from = ground.now;
+    loop {
+        let (at, spot) = ground.earliest_of(known.seats(), shape, from)?;
+        if shape.licences.is_empty() {
+            return Some((at, spot));
+        }
+        let free = licences.earliest(&shape.licences, at, span)?;
+        if free == at {
+            return Some((at, spot));
+        }
+        from = free;
+    }
+}

@@ -1,0 +1,133 @@
+//! The planner: what is remembered from one pass to the next, so that a pass looks again only at what changed. What it remembers
+//! never changes what a plan is worth: reservations are kept so that nobody is promised a later start than before, and what could not
+//! start anywhere is asked again only of nodes with more room.
+
+use crate::{Plan, memo::Memo, options::Options, seats::Seats, share::Ranks};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use gq_cluster::{Booking, Cluster, Depth, Policy, Units};
+use gq_model::{CardUse, JobId, NodeName, Timestamp};
+
+/// A reservation that was made in an earlier pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) job: JobId,
+    pub(crate) seat: u32,
+    pub(crate) at: Timestamp,
+    pub(crate) units: Units,
+}
+
+/// Plans, and remembers from pass to pass.
+#[derive(Clone, Debug, Default)]
+pub struct Planner {
+    pub(crate) seats: Seats,
+    pub(crate) memo: Memo,
+    pub(crate) kept: Vec<Kept>,
+    /// Seats where the last pass gave up a reservation.
+    pub(crate) reopened: Vec<u32>,
+    pub(crate) ranks: Ranks,
+    pub(crate) options: Vec<Options>,
+    demand: BTreeMap<String, u64>,
+    /// The cluster's revision and how many bookings had begun or ended.
+    bookings: (u64, usize),
+}
+
+impl Planner {
+    /// Says who starts now, who is reserved for, who has to make room, and why the others wait.
+    pub fn plan(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan {
+        self.catch_up(cluster, policy, now);
+        crate::pass::run(self, cluster, policy, now)
+    }
+
+    /// Forgets everything: the policy changed, or the cluster was loaded anew.
+    pub fn forget(&mut self) {
+        let memo = Memo::after(&self.memo);
+        *self = Self { memo, ..Self::default() };
+    }
+
+    /// Brings what is remembered up to date with the cluster.
+    pub(crate) fn catch_up(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) {
+        self.memo.next_pass();
+        if self.seats.refresh(cluster) {
+            self.memo = Memo::after(&self.memo);
+            self.kept.clear();
+        } else {
+            self.seats.opened.append(&mut self.reopened);
+        }
+        let phase =
+            |booking: &Arc<Booking>| usize::from(booking.start <= now) + usize::from(booking.end <= now);
+        let bookings = (cluster.revision(), cluster.bookings().map(phase).sum());
+        if bookings != self.bookings {
+            self.bookings = bookings;
+            self.memo.doubt();
+        }
+        self.ranks.refresh(cluster, policy, now);
+        self.weigh_options(cluster);
+    }
+
+    /// Weighs the options of every grid there is by what waits. Only clusters with cards in MIG mode have any.
+    fn weigh_options(&mut self, cluster: &Cluster) {
+        if self.seats.grids.is_empty() {
+            return;
+        }
+        let mut demand: BTreeMap<String, u64> = BTreeMap::new();
+        for (_, group) in cluster.queue().groups() {
+            if let Some(profile) = &group.shape.demand.cards.profile {
+                let sum = demand.entry(profile.clone()).or_default();
+                *sum = sum.saturating_add(group.jobs.len() as u64);
+            }
+        }
+        let demand = demand.into_iter().map(|(name, count)| (name, count.next_power_of_two())).collect();
+        let mut options: Vec<Options> = Vec::new();
+        let same = self.demand == demand;
+        for grid in &self.seats.grids {
+            match self.options.iter().find(|o| same && o.is_of(grid)) {
+                Some(known) => options.push(known.clone()),
+                None => options.push(Options::of(grid, &demand)),
+            }
+        }
+        (self.options, self.demand) = (options, demand);
+    }
+}
+
+/// How many reservations a partition has.
+pub(crate) fn depth_of(policy: &Policy, partition: u32) -> Depth {
+    policy.partitions.get(partition as usize).and_then(|p| p.depth).unwrap_or(policy.depth)
+}
+
+/// A task to be started now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The job.
+    pub job: JobId,
+    /// The task.
+    pub task: gq_model::TaskIndex,
+    /// Where.
+    pub node: NodeName,
+    /// Cpus it gets.
+    pub cpus: u32,
+    /// Memory it gets.
+    pub memory: gq_model::MiB,
+    /// Cards it gets.
+    pub cards: Vec<CardUse>,
+    /// Whether it gets the node alone.
+    pub exclusive: bool,
+    /// What it is charged for each second, in thousandths of a card.
+    pub rate: u32,
+    /// When it was promised to start, if it was.
+    pub promised: Option<Timestamp>,
+    /// Whether it passes a job that goes before it.
+    pub backfilled: bool,
+}
+
+/// A run that has to make room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preemption {
+    /// Which.
+    pub key: gq_model::RunKey,
+    /// Whether it is to run again.
+    pub again: bool,
+    /// What it gets between the signal and its end.
+    pub grace: gq_model::Seconds,
+    /// For whom.
+    pub by: JobId,
+}

@@ -1,0 +1,258 @@
+//! Turns over a real database: what a turn wrote is what the next life of the controller begins with, and what the past is asked for.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on may stop")]
+
+use gq_cluster::{
+    Booked, Booking, Cluster, Demand, Event, Job, Link, Memory, NewJob, Next, Payer, Shape, Usage,
+};
+use gq_model::{
+    BootId, CardAsk, CardUse, ClusterId, End, IndexSet, JobId, LicenceAsk, MiB, Outcome, Reason, RunKey,
+    RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
+};
+use gq_store::{Batch, History, Place, PlaceError, Store, StoreError};
+use std::sync::Arc;
+
+const ANN: Uid = Uid(1001);
+const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+const KEY: RunKey = RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(1) };
+
+/// A controller: its folder, its store, its state.
+struct Life {
+    place: Place,
+    store: Store,
+    cluster: Cluster,
+    _dir: Arc<tempfile::TempDir>,
+}
+
+impl Life {
+    fn first() -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let place = Place::init(&dir.path().join("state"), ClusterId([7; 16]), "test").unwrap();
+        Self { store: place.store().unwrap(), cluster: Cluster::default(), place, _dir: dir }
+    }
+
+    /// The next life, which knows what is on disk.
+    fn next(self) -> Self {
+        drop(self.store);
+        let store = self.place.store().unwrap();
+        let cluster = store.load().unwrap();
+        Self { store, cluster, ..self }
+    }
+
+    fn turn(&mut self, events: &[Event]) {
+        let mut steps: Vec<(&Event, Option<Arc<Job>>)> = Vec::new();
+        for event in events {
+            let before = event.job().and_then(|id| self.cluster.job(id)).map(Arc::clone);
+            self.cluster.apply(event).unwrap();
+            steps.push((event, before));
+        }
+        let batch = Batch {
+            at: NOW,
+            steps: steps.iter().map(|(event, before)| (*event, before.as_deref())).collect(),
+            cluster: &self.cluster,
+            letters: Vec::new(),
+            acknowledged: &[],
+        };
+        self.store.commit(&batch).unwrap();
+    }
+
+    fn history(&self) -> History {
+        History::open(&self.place.database()).unwrap()
+    }
+}
+
+fn submitted() -> Event {
+    let demand = Demand {
+        cpus: 1,
+        memory: Memory::Amount(MiB(64)),
+        cards: CardAsk { count: 1, ..CardAsk::default() },
+        exclusive: false,
+    };
+    let shape = Shape {
+        partition: "main".into(),
+        demand,
+        time_limit: Some(Seconds(60)),
+        features: Vec::new(),
+        nodelist: Vec::new(),
+        exclude: Vec::new(),
+        licences: vec![LicenceAsk { name: "matlab".into(), count: 2 }],
+        reservation: Some("course".into()),
+        slices_by_memory: false,
+    };
+    let payer = Payer {
+        uid: ANN,
+        partition: "main".into(),
+        account: Some("physics".into()),
+        qos: Some("debug".into()),
+    };
+    Event::Submitted(Box::new(NewJob {
+        id: JobId(1),
+        uid: ANN,
+        user: "ann".into(),
+        token: Token([7; 16]),
+        spec: serde_json::from_str(r#"{"name":"sim","work_dir":"/","umask":18}"#).unwrap(),
+        job_file: "jobs/00/1.job".into(),
+        sha256: "00".into(),
+        at: NOW,
+        shape: Arc::new(shape),
+        payer: Arc::new(payer),
+        priority: 0,
+        held: None,
+        not_before: None,
+        array: false,
+        tasks: IndexSet::range(0, 0),
+    }))
+}
+
+fn node() -> [Event; 2] {
+    let card = serde_json::from_str(r#"{"index":0,"model":"A100","memory":81920}"#).unwrap();
+    let node: gq_model::NodeName = "ws1".parse().unwrap();
+    [
+        Event::NodeFound {
+            node: node.clone(),
+            boot: Some(BootId([1; 16])),
+            cpus: 4,
+            memory: MiB(4096),
+            features: Vec::new(),
+            cards: vec![card],
+        },
+        Event::NodeSeen { node, link: Link::Up },
+    ]
+}
+
+fn booking(name: &str) -> Booking {
+    Booking {
+        name: name.into(),
+        start: NOW.after(Seconds(3600)),
+        end: NOW.after(Seconds(7200)),
+        takes: vec![Booked { node: "ws1".parse().unwrap(), cards: Some(vec![0]) }],
+        users: vec![ANN],
+        accounts: vec!["physics".into()],
+        maintenance: false,
+    }
+}
+
+fn charged(account: Option<&str>, charge: u64) -> Event {
+    Event::Charged { account: account.map(str::to_string), uid: ANN, usage: Usage { charge, at: NOW } }
+}
+
+fn allocated() -> Event {
+    Event::Allocated {
+        key: KEY,
+        node: "ws1".parse().unwrap(),
+        boot: BootId([1; 16]),
+        cpus: 1,
+        memory: MiB(64),
+        cards: vec![CardUse { index: 0, uuid: None, slice: None, placement: None }],
+        exclusive: false,
+        rate: 1010,
+        promised: Some(NOW.after(Seconds(3))),
+        at: NOW.after(Seconds(5)),
+    }
+}
+
+fn ended(next: Next) -> Event {
+    let outcome = Outcome::without_exit(End::Completed, Reason::None, "");
+    let at = NOW.after(Seconds(9));
+    Event::RunEnded { key: KEY, outcome, started: Some(NOW.after(Seconds(6))), at, next }
+}
+
+#[test]
+fn reservations_and_use_of_cards_outlive_the_controller() {
+    let mut life = Life::first();
+    life.turn(&node());
+    life.turn(&[
+        Event::Booked(Box::new(booking("course"))),
+        Event::Booked(Box::new(booking("fair"))),
+        charged(None, 5),
+        charged(Some("physics"), 1),
+        charged(Some("physics"), 900),
+        charged(Some("chemistry"), 3),
+    ]);
+    life.turn(&[Event::Unbooked { name: "fair".into() }, charged(Some("chemistry"), 0)]);
+    let next = life.next();
+    let names: Vec<&str> = next.cluster.bookings().map(|booking| booking.name.as_str()).collect();
+    assert_eq!(names, ["course"]);
+    assert_eq!(**next.cluster.booking("course").unwrap(), booking("course"));
+    let used: Vec<_> = next.cluster.ledger().usage().collect();
+    let usage = |charge| Usage { charge, at: NOW };
+    assert_eq!(used, [(&(None, ANN), &usage(5)), (&(Some("physics".into()), ANN), &usage(900))]);
+}
+
+#[test]
+fn a_first_promise_and_what_a_run_costs_outlive_the_controller_and_are_known_of_the_ended_run() {
+    let mut life = Life::first();
+    life.turn(&node());
+    let first = NOW.after(Seconds(60));
+    life.turn(&[submitted(), Event::Promised { job: JobId(1), start: first }]);
+    life.turn(&[Event::Promised { job: JobId(1), start: NOW }, allocated()]);
+    let mut life = life.next();
+    let job = life.cluster.job(JobId(1)).unwrap();
+    let run = &job.runs[&TaskIndex(0)];
+    assert_eq!((job.first_promise, run.rate, run.worth), (Some(first), 1010, 1000));
+    assert_eq!(life.cluster.ledger().licences_used("matlab"), 2);
+
+    life.turn(&[ended(Next::Over), charged(Some("physics"), 4040)]);
+    let job = life.history().job(JobId(1)).unwrap().unwrap();
+    assert_eq!(job.new.payer.account.as_deref(), Some("physics"));
+    let [run] = job.runs.as_slice() else { panic!("one run, not {:?}", job.runs) };
+    assert_eq!((run.rate, run.worth, run.allocated), (1010, 1000, Some(NOW.after(Seconds(5)))));
+    assert_eq!((run.first_promise, run.last_promise), (Some(first), Some(NOW.after(Seconds(3)))));
+    let trail = life.store.trail(JobId(1)).unwrap();
+    assert!(matches!(
+        trail.as_slice(),
+        [
+            Event::Submitted(_),
+            Event::Promised { .. },
+            Event::Promised { .. },
+            Event::Allocated { .. },
+            Event::RunEnded { .. }
+        ]
+    ));
+    let life = life.next();
+    assert_eq!(life.cluster.ledger().usage_of(Some("physics"), ANN).charge, 4040);
+    assert_eq!(life.cluster.ledger().licences_used("matlab"), 0);
+}
+
+#[test]
+fn the_columns_of_a_run_are_what_reports_look_for() {
+    let mut life = Life::first();
+    life.turn(&node());
+    life.turn(&[submitted(), allocated()]);
+    life.turn(&[ended(Next::Over)]);
+    let reader = rusqlite::Connection::open(life.place.database()).unwrap();
+    let row = reader.query_row(
+        "SELECT account, partition, qos, licences, first_promise, last_promise, rate, worth FROM run",
+        [],
+        |row| {
+            let text = |at| row.get::<_, Option<String>>(at);
+            let number = |at| row.get::<_, Option<i64>>(at);
+            Ok(([text(0)?, text(1)?, text(2)?, text(3)?], [number(4)?, number(5)?, number(6)?, number(7)?]))
+        },
+    );
+    let (words, numbers) = row.unwrap();
+    assert_eq!(
+        words.map(Option::unwrap_or_default),
+        ["physics", "main", "debug", "matlab:2"].map(str::to_string)
+    );
+    assert_eq!(numbers, [None, Some(NOW.after(Seconds(3)).0), Some(1010), Some(1000)]);
+}
+
+#[test]
+fn files_of_another_format_are_refused_untouched() {
+    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 2")] {
+        let life = Life::first();
+        drop(life.store);
+        let path = life.place.database();
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.execute("UPDATE meta SET value = ? WHERE key = 'format'", [format]).unwrap();
+        conn.close().unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let refused = match life.place.store() {
+            Err(PlaceError::Store { source, .. }) => source,
+            other => panic!("format {format}: {:?}", other.err()),
+        };
+        assert!(matches!(refused, StoreError::Older { .. } | StoreError::Newer { .. }), "{refused}");
+        assert!(refused.to_string().contains(word), "{refused}");
+        assert_eq!(before, std::fs::read(&path).unwrap());
+    }
+}
