@@ -405,7 +405,7 @@ impl Door {
     }
 }
 
-pub(crate) fn going_away() -> Reply {
+fn going_away() -> Reply {
     refused(RefusalKind::Unreachable, "gqd is going away")
 }
 

@@ -31,6 +31,8 @@ const MOST_PROMISES: usize = 512;
 const PAUSE: Duration = Duration::from_millis(200);
 /// After so long no more jobs of a question are explained.
 const MOST_WHY: Duration = Duration::from_secs(2);
+/// How long somebody waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Most questions that wait.
 const MAX_ASKED: usize = 256;
 /// Stack of the thread.
@@ -85,17 +87,17 @@ impl Forecaster {
     /// When jobs are expected to start, the newest asked about being `newest`; none when nobody can tell.
     pub(crate) fn starts(&self, newest: JobId) -> Option<Arc<Told>> {
         let (reply, replies) = bounded(1);
-        self.asks.send(Asked::Starts(newest, reply)).ok()?;
-        replies.recv().ok().flatten()
+        self.asks.send_timeout(Asked::Starts(newest, reply), PATIENCE).ok()?;
+        replies.recv_timeout(PATIENCE).ok().flatten()
     }
 
     /// Why jobs wait. Those for which there is no time are left out.
     pub(crate) fn explain(&self, jobs: Vec<JobId>) -> Vec<(JobId, Explanation)> {
         let (reply, replies) = bounded(1);
-        if self.asks.send(Asked::Why(jobs, reply)).is_err() {
+        if self.asks.send_timeout(Asked::Why(jobs, reply), PATIENCE).is_err() {
             return Vec::new();
         }
-        replies.recv().unwrap_or_default()
+        replies.recv_timeout(PATIENCE).unwrap_or_default()
     }
 }
 
@@ -133,7 +135,8 @@ impl Thread {
             if self.made.is_none_or(|(at, _)| at.elapsed() >= KEEP) {
                 self.kept = None;
             }
-            if !self.look() || !self.hand_over() {
+            self.look();
+            if !self.hand_over() {
                 return;
             }
         }
@@ -189,27 +192,27 @@ impl Thread {
         Some(told)
     }
 
-    /// Makes a forecast by itself when jobs wait that were promised nothing. False: `gqd` is going away.
-    fn look(&mut self) -> bool {
+    /// Makes a forecast by itself when jobs wait that were promised nothing.
+    fn look(&mut self) {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK.max(self.cost * PARTS)) {
-            return true;
+            return;
         }
         self.looked = Some(Instant::now());
         let board = self.wall.look();
         let same = self.seen.upgrade().is_some_and(|seen| Arc::ptr_eq(&seen, &board));
         let old = self.made.is_some_and(|(at, _)| at.elapsed() >= AGAIN);
         if same && !old {
-            return true;
+            return;
         }
         self.seen = Arc::downgrade(&board);
         let without = board.jobs().filter(|job| job.is_eligible() && job.first_promise.is_none());
-        let Some(newest) = without.map(|job| job.id).max() else { return true };
+        let Some(newest) = without.map(|job| job.id).max() else { return };
+        drop(board);
         // What the last forecast had no start for is not tried again at once.
         let tried = self.made.is_some_and(|(_, last_job)| newest <= last_job);
-        if tried && !old {
-            return true;
+        if !tried || old {
+            self.make();
         }
-        self.make().is_some()
     }
 
     /// Hands over some promises. False: `gqd` is going away.

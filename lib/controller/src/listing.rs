@@ -3,7 +3,7 @@
 
 use crate::{
     board::Board,
-    door::{Door, going_away, refused, send},
+    door::{Door, refused, send},
     standing::Standing,
     view::{self, Sight},
 };
@@ -137,7 +137,7 @@ impl Door {
         if select.jobs.len() > MAX_NAMED {
             return send(conn, &too_many(select.jobs.len()));
         }
-        let Some(snapshot) = self.snapshots.take() else { return send(conn, &going_away()) };
+        let Some(snapshot) = self.snapshots.take() else { return send(conn, &no_time()) };
         let cluster = &snapshot.cluster;
         let standing = Standing::of_snapshot(&snapshot);
         let waits = |job: &Arc<Job>| !job.waiting.is_empty() && fits_job(select, job);
@@ -163,7 +163,7 @@ impl Door {
 
     /// The tree of fair share.
     pub(crate) fn shares(&self, conn: &Conn) -> Result<(), IpcError> {
-        let Some(snapshot) = self.snapshots.take() else { return send(conn, &going_away()) };
+        let Some(snapshot) = self.snapshots.take() else { return send(conn, &no_time()) };
         let policy = &snapshot.policy;
         let shares = gq_sched::shares(&snapshot.cluster, policy, snapshot.now);
         let view = |share: gq_sched::Share| ShareView {
@@ -177,6 +177,13 @@ impl Door {
         let views: Vec<ShareView> = shares.into_iter().map(view).collect();
         send_chunks(conn, &views, |shares, more| Reply::Shares { shares, more })
     }
+}
+
+fn no_time() -> Reply {
+    refused(
+        RefusalKind::Unreachable,
+        "gqd has no time for that just now; its log says whether its disk is slow",
+    )
 }
 
 fn too_many(named: usize) -> Reply {

@@ -13,6 +13,8 @@ use std::{
 
 /// Making snapshots takes at most one part of so many of the state's own thread's time.
 const PARTS: u32 = 20;
+/// How long a reader waits for one: the state's own thread may be held up by a slow disk.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest pause between two snapshots, however long one takes.
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -53,7 +55,7 @@ impl Snapshots {
         Self { words, last: Mutex::default() }
     }
 
-    /// A snapshot that is not much older than it took to make; none when `gqd` is going away.
+    /// A snapshot that is not much older than it took to make; none when the state's own thread has no time, or `gqd` is going away.
     pub(crate) fn take(&self) -> Option<Arc<Snapshot>> {
         // Whoever waits here gets the snapshot of the one before him.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,8 +67,8 @@ impl Snapshots {
             thread::sleep(rest);
         }
         let (reply, replies) = bounded(1);
-        self.words.send(Word::Snapshot { reply }).ok()?;
-        let snapshot = Arc::new(replies.recv().ok()?);
+        self.words.send_timeout(Word::Snapshot { reply }, PATIENCE).ok()?;
+        let snapshot = Arc::new(replies.recv_timeout(PATIENCE).ok()?);
         let pause = (snapshot.cost * PARTS).min(LONGEST);
         *last = Last { taken: Some(Instant::now()), pause, shared: Arc::downgrade(&snapshot) };
         Some(snapshot)

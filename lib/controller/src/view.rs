@@ -1,7 +1,7 @@
 //! Views of jobs, nodes, partitions and reservations, made from the board and from history. Never asks the state's own thread.
 
 use crate::{board::Board, cuts, forecast::Told, standing::Standing};
-use gq_cluster::{Booking, Job, Link, Memory, NewJob, Node, Payer, Run};
+use gq_cluster::{Booking, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping};
 use gq_model::{
     CardUse, IndexSet, JobId, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber, TaskIndex,
     Timestamp, output_path,
@@ -150,7 +150,7 @@ impl Sight<'_> {
             (Some((at, node)), Some(begin)) if reason == Reason::BeginTime => {
                 (reason, Some(at.max(begin)), Some(node))
             }
-            (_, Some(at)) => (reason, Some(at), place),
+            (_, Some(at)) => (reason, Some(at.max(self.now)), place),
             (Some((at, node)), None) => (reason, Some(at), Some(node)),
             (None, None) => (reason, None, None),
         }
@@ -184,7 +184,9 @@ pub(crate) fn live(sight: &Sight<'_>, job: &Job) -> Vec<JobView> {
 
 fn running(board: &Board, face: &Face<'_>, task: TaskIndex, run: &Run) -> JobView {
     let state = state_of(board, run);
-    let mut view = face.view(task, run.number, Some(&run.node), state, Reason::None);
+    let makes_room = matches!(run.stopping, Some(Stopping::Preempt { .. }));
+    let reason = if makes_room { Reason::Preempted } else { Reason::None };
+    let mut view = face.view(task, run.number, Some(&run.node), state, reason);
     view.array_task_id = face.array.then_some(task.0);
     view.start_time = run.started();
     view.cpus = run.cpus;
