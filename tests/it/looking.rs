@@ -220,3 +220,165 @@ fn a_table_fits_the_terminal_and_has_colours_there_only() {
     }
     assert!(lab.say("gqstat -t all").ok().contains(&name), "elsewhere nothing is cut");
 }
+
+fn starts(list: &[Value]) -> Vec<f64> {
+    list.iter()
+        .map(|job| job["expected_start"].as_f64().unwrap_or_else(|| panic!("no start: {job}")))
+        .collect()
+}
+
+/// Every job that waits has an expected start, also far down the queue; and when jobs run as long as they may, that is when they start.
+#[test]
+fn what_is_foretold_is_what_happens() {
+    let lab = Lab::with_cards(1);
+    let first = lab.submit("--gpus=1 -t 0:0:3", "sleep 600").running();
+    let queued: Vec<_> = (0..4).map(|_| lab.submit("--gpus=1 -t 0:0:3", "sleep 600")).collect();
+    let list = lab.list("--start");
+    let foretold = starts(&list);
+    let ids: Vec<u64> = list.iter().map(|job| job["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, queued.iter().map(|job| job.id).collect::<Vec<_>>(), "in the order of their starts");
+    assert!(list.iter().all(|job| job["expected_node"] == "n1"), "{list:?}");
+    let began = first.view()["start_time"].as_f64().unwrap();
+    for (at, start) in foretold.iter().enumerate() {
+        let due = began + 3.0 * (at + 1) as f64;
+        assert!((due - 0.5..due + 2.5).contains(start), "{foretold:?} after {began}");
+    }
+    let table = lab.say("gqstat --start").ok();
+    let heads: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(heads[..6], ["JOBID", "PARTITION", "NAME", "USER", "ST", "EXPECTED_START"], "{table}");
+    for (job, start) in queued.iter().zip(&foretold) {
+        assert_eq!(job.ended(), End::Timeout);
+        let view = job.view();
+        let happened = view["start_time"].as_f64().unwrap();
+        // Never before the one in front has used its time; a busy machine may be late.
+        assert!((start - 1.0..start + 8.0).contains(&happened), "foretold {start}, started {happened}");
+        let (promised, error) =
+            (view["first_promise"].as_f64().unwrap(), view["promise_error"].as_f64().unwrap());
+        assert!((happened - promised - error).abs() < 0.001, "{view}");
+    }
+}
+
+/// Who may start first stands first, whatever its place in the queue; jobs nobody can foretell stand last.
+#[test]
+fn starts_are_listed_in_their_order() {
+    let lab = Lab::with_cards(2);
+    lab.submit("--gpus=1 -t 20", "sleep 600").running();
+    lab.submit("--gpus=1 -t 60", "sleep 600").running();
+    let wide = lab.submit("--gpus=2 -t 5", "true");
+    let narrow = lab.submit("--gpus=1 -t 30", "true");
+    let held = lab.submit("--gpus=1 -H", "true");
+    let ids: Vec<u64> = lab.list("--start").iter().map(|job| job["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [narrow.id, wide.id, held.id]);
+    let plain: Vec<u64> = lab.list("-t PD").iter().map(|job| job["id"].as_u64().unwrap()).collect();
+    assert_eq!(plain[..2], [wide.id, narrow.id], "without it in the order of the queue");
+    assert!(held.view()["expected_start"].is_null());
+}
+
+#[test]
+fn why_names_what_is_lacking_who_has_it_and_what_would_help() {
+    let lab = Lab::with_cards(2);
+    let holder = lab.submit("--gpus=1 -t 20", "sleep 600").running();
+    let first = lab.submit("--gpus=2 -t 60", "true");
+    let second = lab.submit("--gpus=2 -t 60", "true");
+    let why = lab.say(&format!("gqstat --why {}", second.id)).ok();
+    for words in
+        ["reason: Priority", "it waits for: ", &format!("job {} on n1", holder.id), "expected start: 2"]
+    {
+        assert!(why.contains(words), "{words}: {why}");
+    }
+    assert!(why.contains(&format!("before it: 1 job: {}", first.id)), "{why}");
+    let json = lab.say(&format!("gqstat --why {} --json", first.id)).ok();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let why = &json["jobs"][0]["why"];
+    assert_eq!(why["holders"][0]["job"], holder.id.to_string(), "{json}");
+    let due = why["holders"][0]["due"].as_f64().unwrap() - holder.view()["start_time"].as_f64().unwrap();
+    assert!((1190.0..1260.0).contains(&due), "{due}");
+    assert!(why["lacks"].as_array().is_some_and(|lacks| !lacks.is_empty()), "{json}");
+    // One card is free, until the first in line needs both.
+    let narrow = lab.submit("--gpus=1 -t 60", "true");
+    let why = lab.say(&format!("gqstat --why {}", narrow.id)).ok();
+    let helps = why.lines().find_map(|line| line.split_once("it would start at once: with --time="));
+    let (_, limit) = helps.unwrap_or_else(|| panic!("{why}"));
+    let limit = limit.split_whitespace().next().unwrap();
+    let shorter = lab.submit(&format!("--gpus=1 -t {limit}"), "echo at once");
+    assert_eq!(shorter.output(), "at once\n");
+    assert_eq!(narrow.state(), gq_model::JobState::Pending);
+    assert!(lab.say(&format!("gqstat --why {}", holder.id)).ok().contains("RUNNING"));
+}
+
+#[test]
+fn terms_of_a_job_are_fields() {
+    let tables = "[[qos]]\nname = \"debug\"\npriority = 7\n[[licence]]\nname = \"matlab\"\ncount = 2\n";
+    let lab = crate::lab::Plan::new().node("n1", &crate::lab::cards(1)).tables(tables).start();
+    let job = lab.submit("-H -q debug -L matlab:2 --gpu-mem=40G", "true");
+    let line = lab.run("gqstat", &["-h", "-o", "%q|%W|%v|%b"]).ok();
+    assert_eq!(line, "debug|matlab:2|(null)|gpu:1\n");
+    let view = job.view();
+    assert_eq!((&view["qos"], &view["licenses"][0]["name"]), (&"debug".into(), &"matlab".into()));
+    assert_eq!((&view["gpus_asked"], &view["gpu_memory_mib"]), (&"gpu-mem>=40G".into(), &40960.into()));
+    assert!(view["reservation"].is_null() && view["first_promise"].is_null());
+    lab.ctl(&format!("release {}", job.id));
+    assert_eq!(job.ended(), End::Completed);
+    let slow = lab.submit("-L matlab", "sleep 600").running();
+    let waits = lab.submit("-L matlab:2", "true");
+    assert_eq!(waits.reason(), gq_model::Reason::Licences);
+    assert!(lab.say(&format!("gqstat --why {}", waits.id)).ok().contains("matlab"));
+    lab.say(&format!("gqcancel {}", slow.id));
+    assert_eq!(waits.ended(), End::Completed);
+}
+
+#[test]
+fn priorities_are_told_by_their_parts_and_shares_as_a_tree() {
+    let tables = "[[account]]\nname = \"lab\"\nshares = 3\n[[account]]\nname = \"vision\"\nparent = \"lab\"\nusers = [\"root\"]\n\
+                  [[partition]]\nname = \"main\"\npriority = 10\n";
+    let weights = "priority_age = 1000000\npriority_fair_share = 500\n";
+    let lab =
+        crate::lab::Plan::new().node("n1", &crate::lab::cards(1)).scheduler(weights).tables(tables).start();
+    lab.submit("--gpus=1 -A vision", "sleep 600").running();
+    let low = lab.submit("--gpus=1 --nice=50 -A vision", "true");
+    let high = lab.submit("--gpus=1 -A vision", "true");
+    let answer: Value = serde_json::from_str(&lab.ctl("priority --json")).unwrap();
+    let jobs = answer["jobs"].as_array().unwrap();
+    assert_eq!((&jobs[0]["id"], &jobs[1]["id"]), (&high.id.into(), &low.id.into()), "{answer}");
+    for job in jobs {
+        let parts = ["age", "fair_share", "size", "partition_priority", "qos_priority", "nice"];
+        let sum: i64 = parts.iter().map(|part| job[part].as_i64().unwrap()).sum();
+        assert_eq!(job["total"], sum, "{job}");
+        assert_eq!((&job["partition_priority"], &job["account"]), (&10.into(), &"vision".into()));
+        assert!(job["fair_share"].as_i64().unwrap() > 0, "{job}");
+    }
+    assert_eq!(jobs[1]["nice"], -50);
+    let table = lab.ctl(&format!("priority {}", low.id));
+    assert!(table.starts_with("  JOBID USER") && table.lines().count() == 2, "{table}");
+    assert_eq!(lab.say("gqctl priority 999").code, 4);
+    let answer: Value = serde_json::from_str(&lab.ctl("shares --json")).unwrap();
+    let shares = answer["shares"].as_array().unwrap();
+    let names: Vec<(&str, bool)> =
+        shares.iter().map(|s| (s["account"].as_str().unwrap_or("-"), s["user"].is_null())).collect();
+    assert_eq!(names[..3], [("lab", true), ("vision", true), ("vision", false)], "{answer}");
+    assert_eq!((&shares[0]["shares"], &shares[1]["parent"]), (&3.into(), &"lab".into()));
+    assert!(lab.ctl("shares").lines().any(|line| line.starts_with("  vision")), "{}", lab.ctl("shares"));
+}
+
+#[test]
+fn nodes_show_slices_who_holds_them_and_what_is_left() {
+    let node = "cpus = 16\nmemory = \"64G\"\n[[node.gpu]]\nmodel = \"A100-SXM4-80GB\"\nmemory = \"80G\"\n\
+                slices = [\"3g.40gb\", \"2g.20gb\", \"1g.10gb\"]\n";
+    let lab = crate::lab::Plan::new().node("n1", node).start();
+    let job = lab.submit("--slice=2g.20gb", "sleep 600").running();
+    assert_eq!(lab.run("gqstat", &["-h", "-o", "gpus"]).ok(), "1x2g.20gb\n");
+    let card = lab.node_view("n1").unwrap()["gpus"][0].clone();
+    let slices = card["slices"].as_array().unwrap();
+    let held: Vec<&str> =
+        slices.iter().filter(|s| !s["job"].is_null()).map(|s| s["profile"].as_str().unwrap()).collect();
+    assert_eq!(held, ["2g.20gb"], "{card}");
+    assert_eq!(slices.iter().find(|s| s["profile"] == "2g.20gb").unwrap()["job"], job.id.to_string());
+    assert_eq!(card["free"], serde_json::json!(["3g.40gb+1g.10gb"]), "only what is there: {card}");
+    assert_eq!((&card["units"], &card["free_units"]), (&8.into(), &6.into()), "{card}");
+    let table = lab.say("gqstat --nodes").ok();
+    assert!(table.contains("(slices)") && table.contains("free: 3g.40gb+1g.10gb"), "{table}");
+    let waits = lab.submit("--slice=2g.20gb", "true");
+    assert_eq!(lab.run("gqstat", &["-h", "-t", "PD", "-o", "gpus"]).ok(), "2g.20gb:1\n");
+    let why = lab.say(&format!("gqstat --why {}", waits.id)).ok();
+    assert!(why.contains("2g.20gb") && why.contains(&format!("job {}", job.id)), "{why}");
+}

@@ -174,3 +174,70 @@ fn a_shut_down_controller_leaves_jobs_running() {
     assert_eq!(job.ended(), End::Completed);
     assert_eq!(job.out(), "done\n");
 }
+
+/// The first reservation there is; null when there is none.
+fn reservation(lab: &Lab) -> serde_json::Value {
+    let answer: serde_json::Value = serde_json::from_str(&lab.ctl("reservations --json")).unwrap();
+    answer["reservations"][0].clone()
+}
+
+#[test]
+fn a_reservation_keeps_others_out_as_long_as_it_stands() {
+    let lab = Lab::with_cards(1);
+    assert!(reservation(&lab).is_null());
+    lab.ctl("reserve repair --start=now+1hour --duration=2h --nodes=n1 --maintenance");
+    let seen = reservation(&lab);
+    assert_eq!((&seen["name"], &seen["maintenance"]), (&"repair".into(), &true.into()), "{seen}");
+    let lasts = seen["end_time"].as_f64().unwrap() - seen["start_time"].as_f64().unwrap();
+    assert!((lasts - 7200.0).abs() < 0.001, "{seen}");
+    let long = lab.submit("-t 2:00:00", "echo after");
+    assert_eq!(long.reason(), Reason::Reservation);
+    assert_eq!(lab.submit("-t 30", "echo before").output(), "before\n");
+    let expected = long.view()["expected_start"].as_f64().unwrap();
+    assert!(expected >= seen["end_time"].as_f64().unwrap() - 1.0, "not before it is over: {expected} {seen}");
+    let table = lab.ctl("reservations");
+    assert!(table.contains("repair") && table.contains("to come") && table.contains("n1"), "{table}");
+    assert_eq!(long.state(), JobState::Pending);
+    lab.say("gqctl reserve repair --start=now+9hours --duration=1h --nodes=n1 --maintenance").refused(1);
+    lab.say("gqctl unreserve other").refused(1);
+    lab.ctl("unreserve repair");
+    assert_eq!(long.output(), "after\n");
+    assert!(reservation(&lab).is_null());
+}
+
+#[test]
+fn a_reservation_is_not_made_over_running_jobs_unless_they_are_let_run() {
+    let lab = Lab::with_cards(2);
+    let runs = lab.submit("--gpus=1 -t 2:00:00", "sleep 600").running();
+    let words =
+        lab.say("gqctl reserve fix --start=now+1hour --duration=1h --nodes=n1 --maintenance").refused(1);
+    assert!(words.contains(&runs.id.to_string()) && words.contains("--ignore-jobs"), "{words}");
+    let held = runs.view()["gpus"][0]["index"].as_u64().unwrap();
+    let other = 1 - held;
+    // The other card is free.
+    lab.ctl(&format!("reserve card --start=now+1hour --duration=1h --nodes=n1 --cards={other} --users=root"));
+    assert_eq!(reservation(&lab)["takes"][0]["cards"][0], other);
+    lab.ctl("unreserve card");
+    lab.ctl("reserve fix --start=now+1hour --duration=1h --nodes=n1 --maintenance --ignore-jobs");
+    assert_eq!(runs.state(), JobState::Running);
+    for wrong in [
+        "reserve x --start=now --duration=1h --nodes=n9 --maintenance",
+        "reserve x --start=now --duration=1h --nodes=n1 --cards=7 --users=root",
+    ] {
+        lab.say(&format!("gqctl {wrong}")).refused(1);
+    }
+}
+
+#[test]
+fn who_names_a_reservation_runs_in_it() {
+    let lab = Lab::with_cards(1);
+    lab.ctl("reserve course --start=now --duration=2h --nodes=n1 --users=root");
+    let stranger = lab.submit("--gpus=1 -t 10", "echo outside");
+    assert_eq!(stranger.reason(), Reason::Reservation);
+    let inside = lab.submit("--gpus=1 -t 10 --reservation=course", "echo inside");
+    assert_eq!(inside.output(), "inside\n");
+    assert_eq!(inside.word("reservation"), "course");
+    assert_eq!(stranger.state(), JobState::Pending);
+    lab.ctl("unreserve course");
+    assert_eq!(stranger.output(), "outside\n");
+}
