@@ -73,7 +73,8 @@ fn barred(policy: &Policy, partition: &Partition, by: Actor, account: Option<&st
     // What holds for an account holds for those below it.
     let above = account.into_iter().flat_map(|name| policy.accounts_above(name));
     let names: Vec<&str> = above.map(|a| a.name.as_str()).chain(account).collect();
-    let is_named = |list: &alloc::collections::BTreeSet<String>| names.iter().any(|name| list.contains(*name));
+    let is_named =
+        |list: &alloc::collections::BTreeSet<String>| names.iter().any(|name| list.contains(*name));
     match account {
         Some(name) if is_named(&access.deny_accounts) => {
             Some(format!("account {} may not use it", name.escape_debug()))
@@ -146,8 +147,7 @@ pub(crate) fn reservation(
 ) -> Result<Option<String>, Refusal> {
     let Some(name) = spec.reservation.as_ref() else { return Ok(None) };
     let admits = |booking: &gq_cluster::Booking| {
-        booking.end > context.now
-            && (booking.admits(by.uid, account) || (by.admin && !booking.maintenance))
+        booking.end > context.now && (booking.admits(by.uid, account) || (by.admin && !booking.maintenance))
     };
     let (kind, what) = match cluster.booking(name) {
         Some(booking) if admits(booking) => return Ok(Some(name.clone())),

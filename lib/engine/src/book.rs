@@ -96,7 +96,9 @@ fn well_formed(context: &Context, booking: &Booking) -> Result<(), Refusal> {
     }
     let named = [booking.takes.len(), booking.users.len(), booking.accounts.len()];
     if booking.takes.is_empty() || named.iter().any(|count| *count > MOST_NAMED) {
-        let text = format!("reservation {name} takes 1 to {MOST_NAMED} nodes, and names so many users and accounts at most");
+        let text = format!(
+            "reservation {name} takes 1 to {MOST_NAMED} nodes, and names so many users and accounts at most"
+        );
         return Err(usage(text));
     }
     let nodes: BTreeSet<&NodeName> = booking.takes.iter().map(|booked| &booked.node).collect();

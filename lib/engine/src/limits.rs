@@ -100,10 +100,8 @@ fn one_more(cluster: &Cluster, policy: &Policy, payer: &Payer, scope: Scope<'_>)
         }
     }
     let refused = |limit: &str, most: u64, whose: &str, there: u64| {
-        let text = format!(
-            "{}: {whose}{most} jobs may live at a time ({limit}), and {there} do",
-            scope.words()
-        );
+        let text =
+            format!("{}: {whose}{most} jobs may live at a time ({limit}), and {there} do", scope.words());
         Err(Refusal::new(RefusalKind::Policy, text).hint("submit it when one has ended"))
     };
     if let Some(most) = limits.max_submit_per_user.filter(|most| mine >= *most) {

@@ -93,7 +93,9 @@ fn no_slices(cluster: &Cluster, policy: &Policy, shape: &Shape, sites: &[Site<'_
     let named = profile.escape_debug();
     if !here.iter().any(|name| name.eq_ignore_ascii_case(profile)) {
         let all = || cluster.nodes().flat_map(|node| &node.cards);
-        let is_there = |recut| all().flat_map(|card| profiles(card, recut)).any(|name| name.eq_ignore_ascii_case(profile));
+        let is_there = |recut| {
+            all().flat_map(|card| profiles(card, recut)).any(|name| name.eq_ignore_ascii_case(profile))
+        };
         let what = if is_there(recut) {
             format!("no card of {} has this profile", place(shape))
         } else if is_there(true) {
@@ -163,9 +165,11 @@ fn slice_worth(card: &Card, shape: &Shape, recut: bool) -> Option<u32> {
         Some(wanted) => name.eq_ignore_ascii_case(wanted),
         None => ask.memory.is_some_and(offers),
     };
-    let slices = card.slices.iter().enumerate().filter(|(_, slice)| {
-        card.mig && serves(&slice.profile, &|least| slice.offers(least))
-    });
+    let slices = card
+        .slices
+        .iter()
+        .enumerate()
+        .filter(|(_, slice)| card.mig && serves(&slice.profile, &|least| slice.offers(least)));
     let places = slices.filter_map(|(at, _)| slice_place(card, at));
     let grid = card.grid.as_ref().filter(|_| recut && card.mig);
     let profiles = grid.into_iter().flat_map(|grid| &grid.profiles);
@@ -176,12 +180,8 @@ fn slice_worth(card: &Card, shape: &Shape, recut: bool) -> Option<u32> {
 
 fn worth(card: &Card, placement: Placement) -> u32 {
     let cards = core::slice::from_ref(card);
-    let one = CardUse {
-        index: card.index,
-        uuid: None,
-        slice: Some(String::new()),
-        placement: Some(placement),
-    };
+    let one =
+        CardUse { index: card.index, uuid: None, slice: Some(String::new()), placement: Some(placement) };
     Layout::of(cards).worth(cards, &[one])
 }
 

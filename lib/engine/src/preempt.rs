@@ -34,12 +34,7 @@ pub(crate) fn begin(
 }
 
 /// Runs whose grace is over are ended.
-pub(crate) fn due(
-    cluster: &Cluster,
-    context: &Context,
-    decision: &mut Decision,
-    orders: &mut Orders<'_>,
-) {
+pub(crate) fn due(cluster: &Cluster, context: &Context, decision: &mut Decision, orders: &mut Orders<'_>) {
     for (due, key) in cluster.preempted().take_while(|(due, _)| *due <= context.now) {
         let Some(node) = node_of(cluster, *key) else { continue };
         let Some(run) = live_run(cluster, node, *key) else { continue };
@@ -57,11 +52,8 @@ fn node_of(cluster: &Cluster, key: RunKey) -> Option<&NodeName> {
 /// How a run ends that was to make room, and what comes after. What it came to by itself stands: a result, a limit of its own. What
 /// the signal or the order made of it is the preemption's.
 pub(crate) fn ended(outcome: Outcome, again: bool) -> (Outcome, Next) {
-    let next = if again {
-        Next::Again { not_before: None, site_fault: false, held: None }
-    } else {
-        Next::Over
-    };
+    let next =
+        if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
     match outcome.end {
         End::Completed | End::Timeout | End::OutOfMemory | End::Deadline => (outcome, Next::Over),
         // Its node went down under it, so that it never had its grace.

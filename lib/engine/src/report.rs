@@ -140,16 +140,18 @@ fn refused(
         (Fault::Site, _) => later(failures, true),
     };
     let ended = Event::RunEnded { key, outcome, started: None, at: context.now, next };
-    let mut events: Vec<Event> = core::iter::once(ended)
-        .chain(charge::charged(cluster, policy, context, &node.name, key))
-        .collect();
+    let mut events: Vec<Event> =
+        core::iter::once(ended).chain(charge::charged(cluster, policy, context, &node.name, key)).collect();
     // What a user named may be of his making: a file system of his own answers as he likes. It takes two users to tell.
     let is_named_by_user =
         matches!(reason, Reason::WorkDir | Reason::InputFile | Reason::OutputFile | Reason::ExecFailed);
     let owner = |job: &JobId| cluster.job(*job).map(|job| job.uid);
     let counts = |job: &&JobId| **job != key.job && !(is_named_by_user && owner(job) == owner(&key.job));
     let others = node.failed_starts.iter().filter(counts).count();
-    if matches!(next, Next::Again { site_fault: true, .. }) && others + 1 >= FAILED_JOBS_TO_DRAIN && node.drained.is_none() {
+    if matches!(next, Next::Again { site_fault: true, .. })
+        && others + 1 >= FAILED_JOBS_TO_DRAIN
+        && node.drained.is_none()
+    {
         let reason = format!("jobs cannot be started here: {detail}");
         events.push(Event::NodeDrained { node: node.name.clone(), reason });
     }

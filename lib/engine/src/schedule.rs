@@ -17,12 +17,7 @@ pub(crate) fn due(cluster: &Cluster, context: &Context) -> Decision {
 }
 
 /// One planning pass: starts, runs that are to make room, first promises.
-pub(crate) fn plan(
-    planner: &mut Planner,
-    cluster: &Cluster,
-    policy: &Policy,
-    context: &Context,
-) -> Decision {
+pub(crate) fn plan(planner: &mut Planner, cluster: &Cluster, policy: &Policy, context: &Context) -> Decision {
     let plan = planner.plan(cluster, policy, context.now);
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);

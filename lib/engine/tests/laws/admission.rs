@@ -24,9 +24,7 @@ fn asked(world: &mut World, uid: Uid, words: &str) -> Result<Arc<Job>, (RefusalK
             fresh.apply(&gq_cluster::Event::Submitted(event.unwrap())).unwrap();
             Ok(Arc::clone(fresh.job(*id).unwrap()))
         }
-        Answer::Refused(why) => {
-            Err((why.kind, why.text.clone(), why.hint.clone().unwrap_or_default()))
-        }
+        Answer::Refused(why) => Err((why.kind, why.text.clone(), why.hint.clone().unwrap_or_default())),
         other => panic!("{other:?}"),
     }
 }
@@ -151,7 +149,11 @@ fn more_live_jobs_than_a_limit_allows_are_refused_within_a_turn_too() {
 fn a_slice_counts_as_its_share_of_a_card_where_a_job_is_bounded() {
     let mut world = World::joined();
     world.policy.partitions[0].limits = Limits { max_cards_per_job: Some(500), ..Limits::default() };
-    for words in [r#""count":1,"profile":"3g.40gb""#, r#""count":4,"profile":"1g.10gb""#, r#""count":1,"memory":20480"#] {
+    for words in [
+        r#""count":1,"profile":"3g.40gb""#,
+        r#""count":4,"profile":"1g.10gb""#,
+        r#""count":1,"memory":20480"#,
+    ] {
         asked(&mut world, ANN, &format!(r#""cards":{{{words}}}"#)).unwrap();
     }
     for (words, count) in [
@@ -160,7 +162,8 @@ fn a_slice_counts_as_its_share_of_a_card_where_a_job_is_bounded() {
         (r#""count":1,"profile":"7g.80gb""#, "1"),
     ] {
         let text = told(&mut world, ANN, &format!(r#""cards":{{{words}}}"#));
-        let start = "partition main: a job may ask for 0.5 cards at most (max_cards_per_job), and this one asks for";
+        let start =
+            "partition main: a job may ask for 0.5 cards at most (max_cards_per_job), and this one asks for";
         assert_eq!(text, format!("{start} {count} | a slice counts as its share of a card"));
     }
 }
@@ -255,7 +258,9 @@ fn what_is_wished_and_what_there_is_are_said_of_cards_and_slices() {
          1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb, 1 A100 (80G)"
     );
     let text = told(&mut world, ANN, r#""cards":{"count":1,"profile":"1g.10gb"},"cpus_per_task":5"#);
-    assert!(text.starts_with("no node of partition main could ever run this: 5 cpus, 5G of memory, 1 slice 1g.10gb on"));
+    assert!(text.starts_with(
+        "no node of partition main could ever run this: 5 cpus, 5G of memory, 1 slice 1g.10gb on"
+    ));
 }
 
 #[test]
@@ -308,7 +313,11 @@ fn a_reservation_is_for_those_it_admits_and_not_for_more_than_it_takes() {
             .starts_with("--reservation=repair: it is a maintenance window: nobody runs in it")
     );
     let text = told(&mut world, ANN, r#""reservation":"course","cards":{"count":2}"#);
-    assert!(text.contains("no node of reservation course could ever run this: 1 cpu, 1G of memory, 2 whole cards"));
+    assert!(
+        text.contains(
+            "no node of reservation course could ever run this: 1 cpu, 1G of memory, 2 whole cards"
+        )
+    );
     assert!(text.ends_with("what there is: ws1: 4 cpus, 4G, 1 A100 (80G)"), "{text}");
     world.now = world.now.after(Seconds(6000));
     assert!(told(&mut world, ANN, r#""reservation":"course""#).contains("this reservation is over"));

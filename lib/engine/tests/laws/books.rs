@@ -59,7 +59,8 @@ fn what_is_reserved_is_not_reserved_again_but_maintenance_comes_upon_anything() 
     let mut world = World::joined();
     let first = world.booking("course", 0, Some(vec![0]), (100, 200));
     assert_eq!(book(&mut world, ROOT, first.clone(), false, false), None);
-    let mut refused = |booking: &Booking, replace| text(book(&mut world, ROOT, booking.clone(), replace, false));
+    let mut refused =
+        |booking: &Booking, replace| text(book(&mut world, ROOT, booking.clone(), replace, false));
     assert_eq!(refused(&first, false), "there is a reservation course already");
     assert_eq!(refused(&first, true), "");
     let other = |cards: Option<Vec<u32>>| Booking {
@@ -158,7 +159,9 @@ fn a_job_is_promised_a_start_once_and_the_promise_is_kept_with_it() {
     let first = |world: &World| world.cluster.job(JobId(3)).unwrap().first_promise;
     assert_eq!(first(&world), Some(start));
     let later = world.now.after(Seconds(900));
-    world.inputs.push(Input::Promise { starts: vec![(JobId(3), later), (JobId(1), later), (JobId(9), later)] });
+    world
+        .inputs
+        .push(Input::Promise { starts: vec![(JobId(3), later), (JobId(1), later), (JobId(9), later)] });
     world.turn();
     assert_eq!(first(&world), Some(start), "the first one counts");
     let promised: Vec<_> =

@@ -1,6 +1,11 @@
 //! Laws of the turn: the real `Turn::run` over a keeper whose transactions are whole or absent and may fail, a courier that may
 //! refuse job files, and nodes that follow orders, reboot, fall silent and repeat themselves.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on may stop")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on may stop"
+)]
 
 mod admission;
 mod books;

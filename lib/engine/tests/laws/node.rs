@@ -2,8 +2,8 @@
 
 use gq_engine::{NodeReport, Order};
 use gq_model::{
-    Assignment, BootId, Card, CardUse, End, Epoch, Fault, MiB, NodeName, Outcome, Placement, Reason, RunKey, Seq,
-    Slice, Timestamp, known_grid,
+    Assignment, BootId, Card, CardUse, End, Epoch, Fault, MiB, NodeName, Outcome, Placement, Reason, RunKey,
+    Seq, Slice, Timestamp, known_grid,
 };
 use std::collections::BTreeMap;
 
@@ -121,7 +121,13 @@ impl FakeNode {
     }
 
     /// Takes an order. Returns the run that begins to live, if one does.
-    pub fn take(&mut self, seq: Seq, order: &Order, now: Timestamp, trouble: Option<Trouble>) -> Option<RunKey> {
+    pub fn take(
+        &mut self,
+        seq: Seq,
+        order: &Order,
+        now: Timestamp,
+        trouble: Option<Trouble>,
+    ) -> Option<RunKey> {
         assert_eq!(seq.0, self.taken.0 + 1, "{} waits for another order", self.name);
         self.taken = seq;
         match order {
@@ -158,13 +164,8 @@ impl FakeNode {
             self.say(NodeReport::Refused { key, fault, reason, detail: "no".into() });
             return None;
         }
-        let live = Live {
-            assignment: assignment.clone(),
-            started: None,
-            exited: false,
-            stop: None,
-            warned: false,
-        };
+        let live =
+            Live { assignment: assignment.clone(), started: None, exited: false, stop: None, warned: false };
         self.live.insert(key, live);
         self.cut(&assignment.cards);
         Some(key)
@@ -174,7 +175,9 @@ impl FakeNode {
     fn cut(&mut self, cards: &[CardUse]) {
         let mut changed = false;
         for one in cards {
-            let (Some(profile), Some(placement), None) = (&one.slice, one.placement, &one.uuid) else { continue };
+            let (Some(profile), Some(placement), None) = (&one.slice, one.placement, &one.uuid) else {
+                continue;
+            };
             let held: Vec<Placement> = self
                 .live
                 .values()

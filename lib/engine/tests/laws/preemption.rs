@@ -171,24 +171,3 @@ fn a_run_that_was_told_to_make_room_and_lost_its_node_goes_on_elsewhere() {
     world.settle();
     assert_eq!(world.post.over[&FIRST].end, End::Completed);
 }
-
-/// Whoever made room does not take it back, though he is the older and nobody's partition weighs anything.
-#[test]
-fn who_made_room_does_not_take_it_back() {
-    let mut world = World::joined();
-    world.policy.weights.partition = 0;
-    world.policy.partitions[0].grace = Seconds(0);
-    world.drain(1, Some("not used"));
-    world.submit(1, ANN, spec(r#""cpus_per_task":4"#));
-    world.turn();
-    go_on(&mut world);
-    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
-    world.now = world.now.after(Seconds(10));
-    world.turn();
-    for _ in 0..20 {
-        go_on(&mut world);
-        world.now = world.now.after(Seconds(10));
-        eprintln!("DBG {:?}", world.cluster.jobs().map(|j| (j.id, j.runs.values().map(|r| (r.number, r.phase, r.stopping)).collect::<Vec<_>>())).collect::<Vec<_>>());
-    }
-    assert_eq!(world.cluster.job(JobId(2)).map(|job| job.runs.len()), Some(1));
-}

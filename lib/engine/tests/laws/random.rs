@@ -78,7 +78,7 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         9 => r#""cards":{"count":1,"profile":"7g.80gb"},"partition":"high""#,
         10 => r#""cards":{"count":1,"memory":20480}"#,
         11 => r#""licences":[{"name":"matlab","count":1}]"#,
-        12 => r#""licences":[{"name":"matlab","count":2}],"time_limit":60"#,
+        12 => r#""licences":[{"name":"matlab","count":2}],"time_limit":60,"partition":"high""#,
         13 => r#""qos":"quick""#,
         14 => r#""partition":"high","cpus_per_task":3"#,
         15 => r#""partition":"low","cpus_per_task":2,"cards":{"count":1}"#,
@@ -107,18 +107,6 @@ fn play(world: &mut World, step: &Move) {
                 if *all { Selection { users: vec![ANN], ..Selection::default() } } else { named(job) };
             world.command(uid, verb, select);
         }
-        Move::Drain { node, on } => drop(world.drain(at(*node), on.then_some("fan"))),
-        Move::Join { node } => world.nodes[at(*node)].join(),
-        Move::Reboot { node, wiped } => {
-            let now = world.now;
-            world.nodes[at(*node)].reboot(now, *wiped);
-            world.nodes[at(*node)].join();
-        }
-        Move::Wipe { node } => {
-            let now = world.now;
-            world.nodes[at(*node)].die(now, true);
-            world.nodes[at(*node)].join();
-        }
         Move::Orders { node, most, fault } => {
             let trouble = match fault {
                 0 => Some(Trouble::Of(Fault::User)),
@@ -139,26 +127,9 @@ fn play(world: &mut World, step: &Move) {
         Move::Reports { node, most } => world.send_reports(at(*node), *most),
         Move::Late { pick } => late(world, *pick),
         Move::LateAnew { pick } => late_anew(world, *pick),
-        Move::Silent { node } => {
-            world.nodes[at(*node)].linked = false;
-            let node = world.nodes[at(*node)].name.clone();
-            world.inputs.push(Input::NodeSilent { node });
-        }
-        Move::Lost { node } => {
-            if !world.nodes[at(*node)].linked {
-                let node = world.nodes[at(*node)].name.clone();
-                world.inputs.push(Input::NodeLost { node });
-            }
-        }
-        Move::Heard { node } => {
-            let node = &mut world.nodes[at(*node)];
-            node.linked = true;
-            world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
-        }
         Move::Book { name, node, cards, start, span, maintenance } => {
             let cards = (*cards < 2).then(|| vec![u32::from(*cards)]);
-            let booking =
-                world.booking(&format!("r{name}"), at(*node), cards, (*start, start + span));
+            let booking = world.booking(&format!("r{name}"), at(*node), cards, (*start, start + span));
             world.book(gq_cluster::Booking { maintenance: *maintenance, ..booking }, start % 2 == 0);
         }
         Move::Unbook { name } => drop(world.unbook(&format!("r{name}"))),
@@ -175,6 +146,43 @@ fn play(world: &mut World, step: &Move) {
         }
         Move::Wait { seconds } => world.now = world.now.after(Seconds(*seconds)),
         Move::Turn { full, refusing } => drop(world.run(*full, refusing)),
+        of_node => play_node(world, of_node),
+    }
+}
+
+/// What happens to nodes, and to what is heard of them.
+fn play_node(world: &mut World, step: &Move) {
+    let at = |node: bool| usize::from(node);
+    match step {
+        Move::Drain { node, on } => drop(world.drain(at(*node), on.then_some("fan"))),
+        Move::Join { node } => world.nodes[at(*node)].join(),
+        Move::Reboot { node, wiped } => {
+            let now = world.now;
+            world.nodes[at(*node)].reboot(now, *wiped);
+            world.nodes[at(*node)].join();
+        }
+        Move::Wipe { node } => {
+            let now = world.now;
+            world.nodes[at(*node)].die(now, true);
+            world.nodes[at(*node)].join();
+        }
+        Move::Silent { node } => {
+            world.nodes[at(*node)].linked = false;
+            let node = world.nodes[at(*node)].name.clone();
+            world.inputs.push(Input::NodeSilent { node });
+        }
+        Move::Lost { node } => {
+            if !world.nodes[at(*node)].linked {
+                let node = world.nodes[at(*node)].name.clone();
+                world.inputs.push(Input::NodeLost { node });
+            }
+        }
+        Move::Heard { node } => {
+            let node = &mut world.nodes[at(*node)];
+            node.linked = true;
+            world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
+        }
+        other => panic!("{other:?} is of no node"),
     }
 }
 

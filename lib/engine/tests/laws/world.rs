@@ -12,7 +12,8 @@ use gq_engine::{
     Actor, Answer, ClientId, Context, Input, Keeper, NodeReport, Selection, Submission, Turn, TurnError, Verb,
 };
 use gq_model::{
-    Epoch, JobId, JobRef, JobSpec, NodeName, RunKey, RunNumber, Seconds, Seq, TaskIndex, Timestamp, Token, Uid,
+    Epoch, JobId, JobRef, JobSpec, NodeName, RunKey, RunNumber, Seconds, Seq, TaskIndex, Timestamp, Token,
+    Uid,
 };
 use gq_sched::Planner;
 use std::collections::{BTreeMap, BTreeSet};
@@ -303,7 +304,10 @@ impl World {
         for (other, live) in &self.nodes[at].live {
             for held in &live.assignment.cards {
                 let its = layout.units(cards, std::slice::from_ref(held));
-                assert!(its != 0 && its & units == 0, "{other} has {held:?}, which another has or nobody can");
+                assert!(
+                    its != 0 && its & units == 0,
+                    "{other} has {held:?}, which another has or nobody can"
+                );
                 units |= its;
             }
             cpus += live.assignment.cpus;
@@ -423,7 +427,7 @@ impl World {
                 if job.payer.qos.is_some() {
                     *quick.entry(job.uid).or_default() += 1;
                 }
-                if job.payer.account.as_deref() == Some("optics") && job.shape.demand.cards.memory.is_none() {
+                if job.payer.account.as_deref() == Some("optics") {
                     cards += run.worth;
                 }
             }
@@ -442,15 +446,23 @@ impl World {
                     let Some(job) = self.cluster.job(key.job) else { continue };
                     let until = at.after(job.shape.time_limit.unwrap_or(gq_cluster::UNLIMITED));
                     let mine = job.shape.reservation.as_deref();
-                    assert!(mine.is_none_or(|name| self.cluster.booking(name).is_some_and(|b| b.start <= *at)));
+                    assert!(
+                        mine.is_none_or(|name| self.cluster.booking(name).is_some_and(|b| b.start <= *at))
+                    );
                     for booking in self.cluster.bookings().filter(|b| Some(b.name.as_str()) != mine) {
-                        let booked = booking.of_node(node).filter(|_| booking.start < until && *at < booking.end);
+                        let booked =
+                            booking.of_node(node).filter(|_| booking.start < until && *at < booking.end);
                         let Some(booked) = booked else { continue };
-                        let kept = booked.cards.as_ref().is_none_or(|kept| cards.iter().any(|c| kept.contains(&c.index)));
+                        let kept = booked
+                            .cards
+                            .as_ref()
+                            .is_none_or(|kept| cards.iter().any(|c| kept.contains(&c.index)));
                         assert!(!kept, "{key} runs into {booking:?}");
                     }
                 }
-                Event::Stopped { why: gq_cluster::Stopping::Preempt { due, ordered: true, .. }, key, .. } => {
+                Event::Stopped {
+                    why: gq_cluster::Stopping::Preempt { due, ordered: true, .. }, key, ..
+                } => {
                     assert!(*due <= self.now, "{key} is ended before its grace is over");
                 }
                 _ => {}
@@ -464,7 +476,11 @@ impl World {
         assert_eq!(late, None, "its grace is over and it is not ended");
         let over = self.cluster.bookings().find(|booking| booking.end <= self.now);
         assert_eq!(over, None, "a reservation is over and still there");
-        assert_eq!(self.cluster.queue().ripe(self.now).count(), 0, "a job's time has come and it does not wait");
+        assert_eq!(
+            self.cluster.queue().ripe(self.now).count(),
+            0,
+            "a job's time has come and it does not wait"
+        );
     }
 
     pub fn live_keys(&self) -> Vec<(usize, RunKey)> {
