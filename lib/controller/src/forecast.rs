@@ -18,8 +18,10 @@ use std::{
 
 /// A forecast is good enough for so long, at least.
 const LIFE: Duration = Duration::from_secs(1);
-/// Forecasts take at most one part of so many of a processor.
+/// Forecasts take at most one part of so many of a processor,
 const PARTS: u32 = 20;
+/// and of so many while somebody asks about jobs that came later than the last one.
+const PARTS_FOR_NEW: u32 = 5;
 /// How often it is looked whether jobs wait that were promised nothing.
 const LOOK: Duration = Duration::from_secs(10);
 /// How often jobs are tried again that the last forecast had no start for.
@@ -146,8 +148,9 @@ impl Thread {
     fn told(&mut self, newest: JobId) -> Option<Arc<Told>> {
         if let (Some(kept), Some((made, _))) = (&self.kept, self.made) {
             // A job that came later than the forecast is not in it, and its user wants to know.
-            let least = if newest <= kept.last_job { LIFE } else { Duration::ZERO };
-            if made.elapsed() < least.max(self.cost * PARTS) {
+            let is_known = newest <= kept.last_job;
+            let life = if is_known { LIFE.max(self.cost * PARTS) } else { self.cost * PARTS_FOR_NEW };
+            if made.elapsed() < life {
                 return Some(Arc::clone(kept));
             }
         }

@@ -69,6 +69,7 @@ impl Snapshots {
         let (reply, replies) = bounded(1);
         self.words.send_timeout(Word::Snapshot { reply }, PATIENCE).ok()?;
         let snapshot = Arc::new(replies.recv_timeout(PATIENCE).ok()?);
+        log::debug!("a snapshot took {} us", snapshot.cost.as_micros());
         let pause = (snapshot.cost * PARTS).min(LONGEST);
         *last = Last { taken: Some(Instant::now()), pause, shared: Arc::downgrade(&snapshot) };
         Some(snapshot)
