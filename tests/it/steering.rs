@@ -1,6 +1,6 @@
 //! Steering: cancelling, signals, holding, releasing, requeueing, draining and stopping, whatever the job does just then.
 
-use crate::lab::{Lab, until};
+use crate::lab::{Lab, Plan, cards, finish, until};
 use gq_model::{End, JobState, Reason};
 use std::fs;
 
@@ -240,4 +240,30 @@ fn who_names_a_reservation_runs_in_it() {
     assert_eq!(stranger.state(), JobState::Pending);
     lab.ctl("unreserve course");
     assert_eq!(stranger.output(), "outside\n");
+}
+
+#[test]
+fn a_reservation_is_made_by_admins_and_used_by_those_it_names() {
+    let Some([gq, ann, ben]) = crate::lab::accounts(["daemon", "nobody", "games"]) else { return };
+    let closed =
+        "[[partition]]\nname = \"main\"\n[[partition]]\nname = \"games\"\nallow_groups = [\"games\"]\n";
+    let lab = Plan::new().node("n1", &cards(1)).tables(closed).installed_for(&gq.name).start();
+    let says = |who: &crate::lab::Owner, program: &str, line: &str| {
+        finish(lab.client_of(who, program).args(line.split_ascii_whitespace()))
+    };
+    let words = "reserve course --start=now --duration=2h --nodes=n1 --users=nobody";
+    says(&ann, "gqctl", words).refused(5);
+    lab.ctl(words);
+    assert_eq!(reservation(&lab)["users"][0], "nobody");
+    assert!(says(&ben, "gqctl", "reservations").ok().contains("course"), "anybody may look");
+    says(&ben, "gqctl", "unreserve course").refused(5);
+    let refused = says(&ben, "gqsub", "--reservation=course --wrap true");
+    assert_ne!(refused.code, 0, "{refused:?}");
+    let job =
+        lab.job(&says(&ann, "gqsub", "--parsable --gpus=1 -t 10 --reservation=course --wrap true").ok());
+    assert_eq!(job.ended(), End::Completed);
+    // Groups of the system say who may use a partition, also those that are a user's by his account alone.
+    assert_ne!(says(&ann, "gqsub", "-p games --wrap true").code, 0);
+    let job = lab.job(&says(&ben, "gqsub", "--parsable -H -p games --wrap true").ok());
+    assert_eq!(job.state(), JobState::Pending);
 }
