@@ -139,7 +139,10 @@ fn request(
         slices_by_memory: partition.slices_by_memory && may_be_slices(&demand.cards, spec),
         demand,
     };
-    possible(cluster, policy, &shape)?;
+    // What waits already is possible: a script submitted in a loop is looked at once.
+    if cluster.queue().shared(&shape).is_none() {
+        possible(cluster, policy, &shape)?;
+    }
     limits::within(cluster, policy, &shape, &payer)?;
     Ok((shape, payer))
 }

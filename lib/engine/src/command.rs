@@ -193,9 +193,16 @@ fn act(
     let mut stop = |decision: &mut Decision, why: Stopping| {
         for (task, run) in runs() {
             // A cancel outranks a requeue; saying the same thing twice changes nothing.
-            if run.stopping == Some(why) || run.stopping == Some(Stopping::Cancel) {
-                continue;
-            }
+            let why = match (why, run.stopping) {
+                (_, Some(Stopping::Cancel)) => continue,
+                (_, Some(other)) if other == why => continue,
+                (Stopping::Requeue, Some(Stopping::Preempt { again: true, ordered: true, .. })) => continue,
+                // It was sent a signal to make room, and may end by that yet: whatever ends it, it waits again.
+                (Stopping::Requeue, Some(Stopping::Preempt { .. })) => {
+                    Stopping::Preempt { again: true, due: context.now, ordered: true }
+                }
+                _ => why,
+            };
             let key = RunKey { job: job.id, task: *task, run: run.number };
             decision.events.push(Event::Stopped { key, why, by: Some(by.uid) });
             orders.write(decision, &run.node, stop_order(key, why));

@@ -7,7 +7,7 @@ use gq_model::{End, NodeName, Outcome, Reason, RunKey};
 use gq_sched::Preemption;
 
 /// The signal that tells a run to make room.
-const SIGTERM: u8 = 15;
+pub(crate) const SIGTERM: u8 = 15;
 
 /// A run is to make room: it is told so and has its grace, or it is ended at once when it has none or has not begun.
 pub(crate) fn begin(

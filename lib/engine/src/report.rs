@@ -101,6 +101,10 @@ fn ended_run(run: &Run, key: RunKey, outcome: Outcome, started: Option<Timestamp
         (End::Cancelled, Some(Stopping::Cancel)) => {
             (Outcome { reason: Reason::Cancelled, ..outcome }, Next::Over)
         }
+        // A cancel that came after the signal to make room, of which it died.
+        (End::Failed, Some(Stopping::Cancel)) if outcome.signal == Some(preempt::SIGTERM) => {
+            (Outcome { end: End::Cancelled, reason: Reason::Cancelled, ..outcome }, Next::Over)
+        }
         // Nobody stopped it: the node was asked for it and knew nothing of it.
         (End::Cancelled, None) => {
             let detail = format!("node {} has lost its record of this run", run.node);

@@ -270,3 +270,30 @@ fn a_plan_that_came_to_nothing_is_forgotten() {
     world.command(ROOT, Verb::Cancel, named(JobId(2)));
     world.settle();
 }
+
+/// What is asked for by memory and gets a whole card counts as one.
+#[test]
+fn a_whole_card_that_was_asked_for_by_memory_counts_in_full() {
+    let mut world = World::joined();
+    world.drain(1, Some("not used"));
+    world.policy.accounts[1].limits.max_cards = Some(1500);
+    world.submit(1, ANN, spec(r#""cards":{"count":1}"#));
+    world.submit(2, ANN, spec(r#""cards":{"count":1,"memory":20480}"#));
+    world.turn();
+    assert_eq!(world.cluster.job(JobId(2)).unwrap().runs.len(), 0, "1.5 cards are the limit");
+}
+
+/// A reservation of the same name for others admits nobody of the one before.
+#[test]
+fn a_job_does_not_run_in_another_reservation_of_the_same_name() {
+    let mut world = World::joined();
+    let course = world.booking("course", 0, None, (1000, 2000));
+    world.book(course, false);
+    world.turn();
+    world.submit(1, ANN, spec(r#""reservation":"course","time_limit":60"#));
+    world.turn();
+    let of_bob = Booking { users: vec![BOB], ..world.booking("course", 0, None, (0, 2000)) };
+    world.book(of_bob, false);
+    world.turn();
+    assert_eq!(world.cluster.job(JobId(1)).unwrap().runs.len(), 0, "it is bob's now");
+}

@@ -171,3 +171,64 @@ fn a_run_that_was_told_to_make_room_and_lost_its_node_goes_on_elsewhere() {
     world.settle();
     assert_eq!(world.post.over[&FIRST].end, End::Completed);
 }
+
+/// Whoever made room does not take it back, though he is the older and nobody's partition weighs anything.
+#[test]
+fn who_made_room_does_not_take_it_back() {
+    let mut world = World::joined();
+    world.policy.weights.partition = 0;
+    world.policy.partitions[0].grace = Seconds(0);
+    world.drain(1, Some("not used"));
+    world.submit(1, ANN, spec(r#""cpus_per_task":4"#));
+    world.turn();
+    go_on(&mut world);
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+    world.now = world.now.after(Seconds(10));
+    world.turn();
+    for _ in 0..2 {
+        go_on(&mut world);
+    }
+    assert_eq!(world.cluster.job(JobId(2)).map(|job| job.runs.len()), Some(1));
+}
+
+/// What lacks licences is helped by nobody's cards and cpus, in this pass and in every later one.
+#[test]
+fn a_job_that_waits_for_licences_ends_nobody() {
+    let mut world = World::joined();
+    world.submit(1, ANN, spec(r#""licences":[{"name":"matlab","count":1}],"nodelist":["ws1"]"#));
+    world.submit(2, ANN, spec(r#""exclusive":true,"nodelist":["ws0"]"#));
+    world.turn();
+    world.submit(3, BOB, spec(r#""licences":[{"name":"matlab","count":2}],"partition":"high""#));
+    for _ in 0..4 {
+        world.turn();
+        let ended = world
+            .post
+            .orders
+            .iter()
+            .any(|(_, _, o)| matches!(o, Order::Requeue(k) | Order::Signal(k, _) if k.job == JobId(2)));
+        assert!(!ended, "job 2 has no licence to give");
+        let job = world.cluster.job(JobId(3)).unwrap();
+        assert_eq!(world.post.outlook.as_ref().unwrap().of(job, &world.policy).0, Reason::Licences);
+    }
+}
+
+#[test]
+fn a_user_may_requeue_or_cancel_what_makes_room_whatever_ends_it_first() {
+    for (verb, end, again) in [(Verb::Requeue, End::Preempted, true), (Verb::Cancel, End::Cancelled, false)] {
+        let (mut world, key) = crowded("main");
+        obey(&mut world);
+        world.command(ANN, verb, named(FIRST));
+        world.command(ANN, verb, named(FIRST));
+        world.turn();
+        assert_eq!(orders(&world).len(), 1, "once is enough");
+        // It dies of the signal before the order is there.
+        let now = world.now;
+        world.nodes[0].go_on(key, 2, now);
+        world.nodes[0].go_on(key, 2, now);
+        report(&mut world);
+        let (is, _, goes_on) = ends(&world, key);
+        assert_eq!((is, goes_on), (end, again));
+        world.drain(1, None);
+        world.settle();
+    }
+}

@@ -246,6 +246,7 @@ fn quiet(world: &mut World) {
 
 /// What holds everybody back is taken away.
 fn open_up(world: &mut World) {
+    world.turn();
     for at in 0..world.nodes.len() {
         world.drain(at, None);
     }
