@@ -27,7 +27,8 @@ struct Node {
 pub(crate) struct Nodes {
     nodes: Vec<Node>,
     by_name: HashMap<NodeName, u32>,
-    live: HashMap<JobId, Live>,
+    /// The run of each job that lives, by the job's id: the engine counts jobs without holes.
+    live: Vec<Option<Live>>,
     /// Starts that were not told yet.
     untold: Vec<(RunKey, u32, i64)>,
 }
@@ -36,7 +37,7 @@ impl Nodes {
     pub(crate) fn of(nodes: &[VirtualNode]) -> Self {
         let by_name = nodes.iter().zip(0..).map(|(node, at)| (node.name.clone(), at)).collect();
         let nodes = nodes.iter().map(|node| Node { node: node.clone(), seq: 0 }).collect();
-        Self { nodes, by_name, live: HashMap::new(), untold: Vec::new() }
+        Self { nodes, by_name, live: Vec::new(), untold: Vec::new() }
     }
 
     /// The first report of every node.
@@ -71,13 +72,20 @@ impl Nodes {
     /// A run begins.
     pub(crate) fn start(&mut self, key: RunKey, node: &NodeName, now: i64) {
         let Some(at) = self.by_name.get(node).copied() else { return };
-        self.live.insert(key.job, Live { key, node: at, started: now, stopped: false });
+        let Ok(job) = usize::try_from(key.job.0) else { return };
+        if self.live.len() <= job {
+            self.live.resize_with(job + 1, || None);
+        }
+        if let Some(live) = self.live.get_mut(job) {
+            *live = Some(Live { key, node: at, started: now, stopped: false });
+        }
         self.untold.push((key, at, now));
     }
 
     /// A run is told to end.
     pub(crate) fn stop(&mut self, key: RunKey) {
-        if let Some(live) = self.live.get_mut(&key.job).filter(|live| live.key == key) {
+        let live = usize::try_from(key.job.0).ok().and_then(|job| self.live.get_mut(job)?.as_mut());
+        if let Some(live) = live.filter(|live| live.key == key) {
             live.stopped = true;
         }
     }
@@ -94,11 +102,10 @@ impl Nodes {
 
     /// Reports the end of a run, if it still lives. Returns whether it ended by itself.
     pub(crate) fn end(&mut self, job: JobId, run: u32, at: i64, to: &mut Vec<Input>) -> bool {
-        let std::collections::hash_map::Entry::Occupied(entry) = self.live.entry(job) else { return false };
-        if entry.get().key.run.0 != run {
+        let place = usize::try_from(job.0).ok().and_then(|job| self.live.get_mut(job));
+        let Some(live) = place.and_then(|place| place.take_if(|live| live.key.run.0 == run)) else {
             return false;
-        }
-        let live = entry.remove();
+        };
         let outcome = if live.stopped {
             Outcome::without_exit(End::Cancelled, Reason::Cancelled, "")
         } else {
