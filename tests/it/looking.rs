@@ -382,3 +382,25 @@ fn nodes_show_slices_who_holds_them_and_what_is_left() {
     let why = lab.say(&format!("gqstat --why {}", waits.id)).ok();
     assert!(why.contains("2g.20gb") && why.contains(&format!("job {}", job.id)), "{why}");
 }
+
+#[test]
+fn a_slice_that_was_cut_for_a_job_is_shown_with_it_and_with_what_could_be_cut_beside_it() {
+    let node = "cpus = 16\nmemory = \"64G\"\n[[node.gpu]]\nmodel = \"A100-SXM4-80GB\"\nmemory = \"80G\"\nmig = true\n";
+    let tables = "[[partition]]\nname = \"main\"\nrecut = true\n";
+    let lab = crate::lab::Plan::new().node("n1", node).tables(tables).start();
+    let card = || lab.node_view("n1").unwrap()["gpus"][0].clone();
+    let empty = card();
+    assert_eq!((&empty["free"][0], &empty["free_units"]), (&"7g.80gb".into(), &8.into()), "{empty}");
+    let job = lab.submit("--slice=3g.40gb", "sleep 600").running();
+    let cut = card();
+    let slices = cut["slices"].as_array().unwrap();
+    assert_eq!(slices.len(), 1, "{cut}");
+    assert_eq!((&slices[0]["profile"], &slices[0]["job"]), (&"3g.40gb".into(), &job.id.to_string().into()));
+    assert_eq!((&slices[0]["units"], &cut["free_units"]), (&4.into(), &4.into()), "{cut}");
+    let large = cut["free"][0].as_str().unwrap();
+    assert!(["3g.40gb", "4g.40gb"].contains(&large), "half a card is left: {cut}");
+    assert_eq!(lab.run("gqstat", &["-h", "-o", "%b"]).ok(), "gpu:3g.40gb:1\n");
+    lab.say(&format!("gqcancel {}", job.id));
+    job.ended();
+    until("its units are free", || (card()["free_units"] == 8).then_some(()));
+}

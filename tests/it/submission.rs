@@ -227,3 +227,27 @@ fn a_client_that_waits_goes_on_when_gqd_is_back() {
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(lab.job(&job["id"].to_string()).ended(), End::Failed);
 }
+
+/// `--test-only` counts with those who run and those who wait, and leaves nothing behind.
+#[test]
+fn a_trial_says_when_and_where_it_would_start_behind_others() {
+    let lab = Lab::with_cards(1);
+    let trial = |words: &[&str]| -> (f64, String) {
+        let words = [&["--test-only", "--json", "--wrap", "true"], words].concat();
+        let answer: serde_json::Value = serde_json::from_str(&lab.run("gqsub", &words).ok()).unwrap();
+        let node = answer["nodes"][0].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+        (answer["start_time"].as_f64().unwrap(), node)
+    };
+    let runs = lab.submit("--gpus=1 -t 20", "sleep 600").running();
+    let began = runs.view()["start_time"].as_f64().unwrap();
+    let due = |minutes: f64, at: f64| (at - began - minutes * 60.0).abs() < 40.0;
+    let (start, node) = trial(&["--gpus=1", "-t", "10"]);
+    assert!(due(20.0, start) && node == "n1", "when what runs has to be over: {start} {node}");
+    let waits = lab.submit("--gpus=1 -t 30", "true");
+    assert_eq!(waits.reason(), gq_model::Reason::Resources);
+    let (start, _) = trial(&["--gpus=1", "-t", "10"]);
+    assert!(due(50.0, start), "behind what waits: {start}");
+    let (start, _) = trial(&["-t", "10"]);
+    assert!(due(0.0, start), "without a card at once: {start}");
+    assert_eq!(lab.list("").len(), 2, "nothing was submitted");
+}
