@@ -37,7 +37,7 @@ fn a_move() -> impl Strategy<Value = Move> {
     let b = any::<bool>;
     let rarely = || prop::bool::weighted(0.15);
     prop_oneof![
-        14 => (0..24u8, 0..3u32, 0..20u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
+        14 => (0..24u8, 0..3u32, 0..22u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
         6 => (0..4u32, 0..6u8, any::<u8>(), rarely())
             .prop_map(|(uid, verb, job, all)| Move::Command { uid, verb, job, all }),
         1 => (b(), b()).prop_map(|(node, on)| Move::Drain { node, on }),
@@ -52,10 +52,10 @@ fn a_move() -> impl Strategy<Value = Move> {
         1 => b().prop_map(|node| Move::Silent { node }),
         1 => b().prop_map(|node| Move::Lost { node }),
         2 => b().prop_map(|node| Move::Heard { node }),
-        1 => (0..3u8, b(), 0..4u8, 0..900u64, 1..900u64, rarely()).prop_map(
+        4 => (0..2u8, b(), 0..4u8, 0..600u64, 1..900u64, rarely()).prop_map(
             |(name, node, cards, start, span, maintenance)| Move::Book { name, node, cards, start, span, maintenance }
         ),
-        1 => (0..3u8).prop_map(|name| Move::Unbook { name }),
+        1 => (0..2u8).prop_map(|name| Move::Unbook { name }),
         2 => (any::<u8>(), 0..900u64).prop_map(|(pick, wait)| Move::Forecast { pick, wait }),
         1 => Just(Move::Restart),
         3 => (1..400u64).prop_map(|seconds| Move::Wait { seconds }),
@@ -85,6 +85,7 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         16 => r#""reservation":"r0","time_limit":60"#,
         17 => r#""partition":"high","exclusive":true"#,
         18 => r#""cpus_per_task":4,"time_limit":300"#,
+        19 | 20 => r#""reservation":"r0","time_limit":20,"cards":{"count":1}"#,
         _ => "",
     })
 }
@@ -129,8 +130,9 @@ fn play(world: &mut World, step: &Move) {
         Move::LateAnew { pick } => late_anew(world, *pick),
         Move::Book { name, node, cards, start, span, maintenance } => {
             let cards = (*cards < 2).then(|| vec![u32::from(*cards)]);
+            let users = (0..3).map(|user| Uid(1001 + user)).collect();
             let booking = world.booking(&format!("r{name}"), at(*node), cards, (*start, start + span));
-            world.book(gq_cluster::Booking { maintenance: *maintenance, ..booking }, start % 2 == 0);
+            world.book(gq_cluster::Booking { maintenance: *maintenance, users, ..booking }, start % 2 == 0);
         }
         Move::Unbook { name } => drop(world.unbook(&format!("r{name}"))),
         Move::Forecast { pick, wait } => forecast(world, *pick, *wait),
