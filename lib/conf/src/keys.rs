@@ -58,7 +58,7 @@ keys! {
             "priority_age_max", value::some_duration, Weights::default().priority_age_max;
         "Weight of what the account has used less than its share." PRIORITY_FAIR_SHARE: i64 =
             "priority_fair_share", value::priority, Weights::default().priority_fair_share;
-        "Weight of the job's size." PRIORITY_SIZE: i64 =
+        "Weight of how little the job asks for." PRIORITY_SIZE: i64 =
             "priority_size", value::priority, Weights::default().priority_size;
         "Weight of the partition's priority." PRIORITY_PARTITION: i64 =
             "priority_partition", value::priority, Weights::default().priority_partition;

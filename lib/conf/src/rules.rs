@@ -26,7 +26,7 @@ pub struct Weights {
     pub priority_age_max: Seconds,
     /// Of what the job's account has used less than its share.
     pub priority_fair_share: i64,
-    /// Of the job's size, 1 being the whole cluster; below 0 small jobs go first.
+    /// Of how little the job asks for, by the logarithm of cards and cpus times time; below 0 large jobs go first.
     pub priority_size: i64,
     /// Of the partition's `priority`.
     pub priority_partition: i64,
@@ -37,12 +37,12 @@ pub struct Weights {
 impl Default for Weights {
     fn default() -> Self {
         Self {
-            priority_age: 0,
-            priority_age_max: Seconds(7 * 86_400),
+            priority_age: 1000,
+            priority_age_max: Seconds(21 * 86_400),
             priority_fair_share: 0,
-            priority_size: 0,
-            priority_partition: 1,
-            priority_qos: 1,
+            priority_size: 1000,
+            priority_partition: 10_000,
+            priority_qos: 10_000,
         }
     }
 }

@@ -31,10 +31,10 @@ pub(crate) struct Allows {
 pub(crate) struct Cost {
     /// Memory of the largest card or slice given: the smallest that fits goes first.
     pub(crate) memory: MiB,
+    /// How many have to be cut anew: slices that are there are used first.
+    pub(crate) cuts: u32,
     /// What others could get less of.
     pub(crate) lost: u32,
-    /// How many have to be cut anew.
-    pub(crate) cuts: u32,
     /// Cards (or units, for slices) that stay free: fill what is begun.
     pub(crate) left: u32,
 }

@@ -67,6 +67,7 @@ pub fn explain(cluster: &Cluster, policy: &Policy, now: Timestamp, job: JobId) -
     };
     lacks.extend(lacking_licences(cluster, policy, &job.shape));
     let (ahead, ahead_count) = ahead(cluster, policy, now, job, &pass.ground);
+    pass.withdraw(job);
     let instead = if job.is_eligible() { instead(&mut pass.ground, job, &outlook) } else { Vec::new() };
     Some(Explanation { reason, expected, lacks, holders, ahead, ahead_count, instead })
 }
@@ -85,24 +86,26 @@ fn lacking(ground: &Ground<'_>, job: &Job, node: &Arc<Node>) -> (Vec<String>, Ve
         need.fits(load, node) && crate::cards::choose((&**node).into(), &job.shape, free, &cutting).is_some()
     };
     let mut lacks = Vec::new();
-    if need.exclusive && load.holders > 0 {
+    let alone = need.exclusive && load.holders > 0;
+    let cpus = (u64::from(load.cpus) + u64::from(need.cpus)).saturating_sub(u64::from(node.cpus));
+    let memory = load.memory.saturating_add(need.memory).saturating_sub(node.memory.0);
+    let with_cards_alone = Load { units: load.units, ..Load::default() };
+    let cards = job.shape.demand.cards.count > 0 && !fits(&with_cards_alone);
+    if alone {
         lacks.push(format!("the whole node {}", node.name));
     } else {
-        let cpus = (u64::from(load.cpus) + u64::from(need.cpus)).saturating_sub(u64::from(node.cpus));
-        if cpus > 0 {
-            lacks.push(counted(cpus, "cpu"));
-        }
-        let memory = load.memory.saturating_add(need.memory).saturating_sub(node.memory.0);
-        if memory > 0 {
-            lacks.push(format!("{} of memory", gq_model::MiB(memory)));
-        }
+        lacks.extend((cpus > 0).then(|| counted(cpus, "cpu")));
+        lacks.extend((memory > 0).then(|| format!("{} of memory", gq_model::MiB(memory))));
     }
-    let with_cards_alone = Load { units: load.units, ..Load::default() };
-    if job.shape.demand.cards.count > 0 && !fits(&with_cards_alone) {
-        lacks.push(cards_in_words(&job.shape));
-    }
+    lacks.extend(cards.then(|| cards_in_words(&job.shape)));
+    let is_in_the_way = |hold: &Hold| {
+        alone
+            || (cpus > 0 && hold.cpus > 0)
+            || (memory > 0 && hold.memory.0 > 0)
+            || (cards && hold.units != 0)
+    };
     let mut holders = Vec::new();
-    for ((due, id, task), hold) in node.ends() {
+    for ((due, id, task), hold) in node.ends().filter(|(_, hold)| is_in_the_way(hold)) {
         if fits(&load) || holders.len() >= MOST_HOLDERS {
             break;
         }
@@ -171,8 +174,10 @@ fn ahead(
     ground: &Ground<'_>,
 ) -> (Vec<JobId>, u64) {
     let mine: BTreeSet<u32> = learn(ground.seats, cluster, policy, &job.shape).seats().collect();
-    let order =
-        |other: &Job| (Reverse(factors(cluster, policy, now, other).total), other.submitted, other.id);
+    let order = |other: &Job| {
+        let lead = crate::preempt::lead(policy, &other.payer);
+        (Reverse(factors(cluster, policy, now, other).total.saturating_add(lead)), other.submitted, other.id)
+    };
     let my_order = order(job);
     let mut before = Vec::new();
     for (_, group) in cluster.queue().groups() {

@@ -1,7 +1,7 @@
 //! The forecast: plays the plan forward from the state as it is, every run to its time limit and nobody new, so that every waiting job has
 //! an expected start, also far down the queue. The very planner decides; nothing here does.
 //!
-//! Cost: a pass for every moment at which something ends.
+//! Cost: a pass for every moment at which something ends; with many jobs, moments far away are taken together.
 
 use crate::{
     limits::More,
@@ -36,15 +36,38 @@ pub struct Forecast {
 /// When a run is over: when, job, task.
 type Ending = Reverse<(Timestamp, JobId, TaskIndex)>;
 
+/// With more jobs waiting, ends that are far away are taken together.
+const MANY: usize = 5_000;
+
+/// How exactly ends are foreseen.
+#[derive(Clone, Copy)]
+struct Sight {
+    now: Timestamp,
+    exact: bool,
+}
+
+impl Sight {
+    /// When a run that is over at `end` is taken to be: with many jobs the nearest of 32 moments in every doubling of the time from now,
+    /// one part in 64 away at most. What comes near is seen more exactly.
+    fn of(self, end: Timestamp) -> Timestamp {
+        let away = end.micros_since(self.now).div_ceil(1_000_000).max(1);
+        if self.exact {
+            return end.max(self.now.after(Seconds(1)));
+        }
+        let step = 1u64 << away.ilog2().saturating_sub(5);
+        self.now.after(Seconds((away + step / 2) / step * step))
+    }
+}
+
 /// Plays the plan forward until nothing waits any more, or nothing more can start.
 pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast {
     let mut world = cluster.clone();
     let mut planner = Planner::default();
     let mut found = Forecast { at: now, ..Forecast::default() };
-    let soonest = now.after(Seconds(1));
+    let sight = Sight { now, exact: cluster.queue().len() <= MANY };
     let ends = cluster.nodes().flat_map(|node| node.ends());
     let mut endings: BinaryHeap<Ending> =
-        ends.map(|((until, job, task), _)| Reverse(((*until).max(soonest), *job, *task))).collect();
+        ends.map(|((until, job, task), _)| Reverse((sight.of(*until), *job, *task))).collect();
     let (mut time, mut again_at_once) = (now, 0);
     for _ in 0..MOST_MOMENTS {
         let ripe: alloc::vec::Vec<JobId> = world.queue().ripe(time).collect();
@@ -53,7 +76,7 @@ pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast 
         }
         let plan = planner.plan(&world, policy, time);
         for start in plan.starts {
-            let Some(ending) = begin(&mut world, start, time, &mut found) else { return found };
+            let Some(ending) = begin(&mut world, start, time, sight, &mut found) else { return found };
             endings.push(ending);
         }
         // What the plan wants to look at again at once is looked at again; not for ever.
@@ -84,7 +107,13 @@ pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast 
 }
 
 /// Starts a task in the world that is played. None when the world is not as the plan saw it: then nothing more can be foreseen.
-fn begin(world: &mut Cluster, start: crate::Start, time: Timestamp, found: &mut Forecast) -> Option<Ending> {
+fn begin(
+    world: &mut Cluster,
+    start: crate::Start,
+    time: Timestamp,
+    sight: Sight,
+    found: &mut Forecast,
+) -> Option<Ending> {
     let job = world.job(start.job)?;
     let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
     let boot = world.node(&start.node)?.boot.unwrap_or(BootId::default());
@@ -104,7 +133,7 @@ fn begin(world: &mut Cluster, start: crate::Start, time: Timestamp, found: &mut 
     world.apply(&event).ok()?;
     let run = world.job(start.job)?.runs.get(&start.task)?;
     let until = world.node(&run.node)?.hold_of(start.job, start.task)?.until;
-    Some(Reverse((until.max(time.after(Seconds(1))), start.job, start.task)))
+    Some(Reverse((sight.of(until).max(time.after(Seconds(1))), start.job, start.task)))
 }
 
 /// Ends a run in the world that is played, as if it had run to its limit.

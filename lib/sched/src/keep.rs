@@ -10,7 +10,7 @@ use crate::{
 };
 use alloc::collections::VecDeque;
 use gq_cluster::{Payer, Shape, Units};
-use gq_model::{Reason, Timestamp};
+use gq_model::{JobId, Reason, Timestamp};
 
 impl Pass<'_> {
     /// A reservation as it can be kept: it moves to the next time at which its seat has room when what it waits for there takes longer
@@ -21,9 +21,7 @@ impl Pass<'_> {
         }
         let (at, choice) = self.ground.earliest_on(kept.seat, shape, kept.at, Timestamp::NEVER)?;
         let Choice { units, .. } = choice;
-        if units != kept.units {
-            self.freed.push(kept.seat);
-        }
+        self.freed.push(kept.seat);
         Some(Kept { at, units, ..kept })
     }
 
@@ -38,32 +36,34 @@ impl Pass<'_> {
         peak.units & kept.units == 0 && need.fits(&peak, node)
     }
 
-    /// Takes back, for the time being, the reservations of all that have not been reached; says whether there are any.
-    pub(crate) fn lift(&mut self) -> bool {
-        let old = core::mem::take(&mut self.old);
-        for kept in &old {
+    /// Takes back, for the time being, the reservations that have not been reached and were made when `job` was not there yet; says
+    /// whether there are any.
+    pub(crate) fn lift(&mut self, job: JobId) -> bool {
+        let is_new = |kept: &Kept| kept.seen < job;
+        let (lifted, old): (VecDeque<Kept>, VecDeque<Kept>) =
+            core::mem::take(&mut self.old).into_iter().partition(is_new);
+        self.old = old;
+        for kept in &lifted {
             if let Some(job) = self.ground.cluster.job(kept.job) {
                 self.unclaim(kept, &job.shape);
             }
         }
-        let any = !old.is_empty();
-        self.lifted.extend(old);
+        let any = !lifted.is_empty();
+        self.lifted.extend(lifted);
         any
     }
 
     /// Lays back the reservations that were lifted. `taken`: somebody took something meanwhile, and some may have to be given up.
     pub(crate) fn lay_back(&mut self, taken: bool) {
-        let mut back = VecDeque::new();
         for kept in core::mem::take(&mut self.lifted) {
             match self.ground.cluster.job(kept.job) {
                 Some(job) if !taken || self.still_holds(&kept, &job.shape) => {
                     self.claim(&kept, &job.shape);
-                    back.push_back(kept);
+                    self.old.push_back(kept);
                 }
                 _ => self.freed.push(kept.seat),
             }
         }
-        self.old = back;
     }
 
     /// The limit that these very units of a seat would pass.

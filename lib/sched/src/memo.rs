@@ -4,6 +4,7 @@ use crate::{
     place::{could_ever, eligible_by_name},
     priority,
     seats::Seats,
+    share::Ranks,
 };
 use alloc::vec::Vec;
 use gq_cluster::{Cluster, Group, Key, Policy, Shape};
@@ -14,6 +15,10 @@ pub(crate) struct Known {
     serial: u64,
     /// The partition's position in the policy; none if there is no such partition.
     pub(crate) partition: Option<u32>,
+    /// Whether it asks for licences.
+    pub(crate) licensed: bool,
+    /// Cpus and cards (or slices) that one task asks for at least.
+    pub(crate) least: (u32, u32),
     /// Seats it may be on, by name and size: one bit each.
     pub(crate) eligible: Vec<u64>,
     /// Classes of nodes with cards that it may have, in the order they are to be tried.
@@ -51,8 +56,10 @@ impl Known {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     serial: u64,
-    /// Priority by size, partition and QOS.
-    pub(crate) fixed: i64,
+    /// Priority by size, partition, QOS and fair share.
+    fixed: i64,
+    /// As of which ranking.
+    ranking: i64,
 }
 
 /// What is remembered of shapes and groups.
@@ -86,9 +93,10 @@ impl Memo {
         self.sure
     }
 
-    /// Whether a shape fitted nowhere in the pass before this one.
+    /// Whether a shape fitted nowhere in the pass before this one. Licences come back on whatever node: who asks for some is always asked
+    /// again.
     pub(crate) fn failed_before(&self, known: &Known) -> bool {
-        known.failed != 0 && known.failed.saturating_add(1) >= self.pass
+        known.failed != 0 && !known.licensed && known.failed.saturating_add(1) >= self.pass
     }
 
     /// What is known of a group's shape; learnt now if it is new.
@@ -128,16 +136,18 @@ impl Memo {
         }
     }
 
-    /// The part of a group's priority that does not change with time.
-    pub(crate) fn fixed_priority(&mut self, policy: &Policy, key: Key, group: &Group) -> i64 {
+    /// The part of a group's priority that is the same until users are ranked anew.
+    pub(crate) fn fixed_priority(&mut self, policy: &Policy, ranks: &Ranks, key: Key, group: &Group) -> i64 {
         let at = key.at as usize;
         if self.standings.len() <= at {
             self.standings.resize_with(at + 1, Standing::default);
         }
         let Some(standing) = self.standings.get_mut(at) else { return 0 };
-        if standing.serial != key.serial {
+        if standing.serial != key.serial || standing.ranking != ranks.number() {
             let factors = priority::of_group(policy, &group.shape, &group.payer);
-            *standing = Standing { serial: key.serial, fixed: factors.total };
+            let rank = priority::of_rank(&policy.weights, ranks.of(&group.payer));
+            let fixed = factors.total.saturating_add(rank);
+            *standing = Standing { serial: key.serial, fixed, ranking: ranks.number() };
         }
         standing.fixed
     }
@@ -148,6 +158,8 @@ pub(crate) fn learn(seats: &Seats, cluster: &Cluster, policy: &Policy, shape: &S
     let partition = policy.partitions.iter().position(|p| p.name == shape.partition);
     let mut known = Known {
         partition: partition.and_then(|at| u32::try_from(at).ok()),
+        licensed: !shape.licences.is_empty(),
+        least: (shape.demand.cpus, shape.demand.cards.count),
         eligible: alloc::vec![0; seats.len().div_ceil(64)],
         ..Known::default()
     };

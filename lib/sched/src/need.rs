@@ -22,7 +22,8 @@ impl Need {
     /// Of this node.
     pub(crate) fn of(shape: &Shape, node: &Node) -> Self {
         Self {
-            cpus: if shape.demand.exclusive { node.cpus } else { shape.demand.cpus },
+            // On a node that is too small for it, being alone is not enough.
+            cpus: if shape.demand.exclusive { node.cpus.max(shape.demand.cpus) } else { shape.demand.cpus },
             memory: match shape.demand.memory {
                 Memory::Amount(amount) => amount.0,
                 Memory::WholeNode => node.memory.0,

@@ -17,7 +17,7 @@ use crate::{
     outlook::Outlook,
     place::{Ground, Spot},
     planner::{Kept, Planner, Preemption, Start, depth_of},
-    priority::{of_age, of_rank},
+    priority::of_age,
     share::Ranks,
 };
 use alloc::{
@@ -78,6 +78,8 @@ struct Lines<'a> {
     may: BinaryHeap<Line<'a>>,
     /// The first of each group that is known not to fit.
     not: BinaryHeap<Reverse<(Order, Key)>>,
+    /// How many of those that may fit do so only where there is more room than in the pass before.
+    failed: usize,
 }
 
 impl<'a> Lines<'a> {
@@ -96,6 +98,9 @@ impl<'a> Lines<'a> {
         Some(Line { order, key, group, rest: None, may_fit: false, failed: true })
     }
 }
+
+/// With so few seats to look at again, whoever does not fit there is told apart at once after every start.
+const FEW_SEATS: usize = 4;
 
 /// How many more of a partition's jobs may be reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +127,10 @@ pub(crate) struct Pass<'a> {
     pub(crate) bounds: Bounds<'a>,
     pub(crate) licences: Licences,
     quotas: Vec<Quota>,
+    /// Partitions some of whose jobs are known not to fit, and whose first in line that cannot start is not found yet.
+    firstless: Vec<bool>,
+    /// Partitions whose first in line that cannot start is found.
+    has_first: Vec<bool>,
     /// Reservations of the pass before whose jobs have not been reached yet.
     pub(crate) old: VecDeque<Kept>,
     /// Those of them that are taken back for the time being.
@@ -196,6 +205,8 @@ impl<'a> Pass<'a> {
             bounds: Bounds::of(cluster, policy, now),
             licences: Licences::of(cluster, policy, now),
             quotas: partitions.map(quota).collect(),
+            firstless: alloc::vec![false; policy.partitions.len()],
+            has_first: alloc::vec![false; policy.partitions.len()],
             old: VecDeque::new(),
             lifted: VecDeque::new(),
             kept: Vec::new(),
@@ -245,6 +256,14 @@ impl<'a> Pass<'a> {
         self.licences.unclaim(&shape.licences, kept.at, need.span);
     }
 
+    /// Takes back the reservation that this pass made for `job`.
+    pub(crate) fn withdraw(&mut self, job: &Job) {
+        if let Some(at) = self.kept.iter().position(|kept| kept.job == job.id) {
+            let kept = self.kept.remove(at);
+            self.unclaim(&kept, &job.shape);
+        }
+    }
+
     /// The reservation that `job` had, taken back for the time being.
     fn take_old(&mut self, job: &Job) -> Option<Kept> {
         let at = self.old.iter().position(|kept| kept.job == job.id)?;
@@ -266,24 +285,37 @@ impl<'a> Pass<'a> {
     /// The place of a group's job among all.
     fn order(&mut self, key: Key, group: &Group, place: Place) -> Order {
         let (policy, now) = (self.ground.policy, self.ground.now);
-        let weights = &policy.weights;
-        let mut sum = self.memo.fixed_priority(policy, key, group).saturating_add(place.priority.0);
-        if weights.fair_share != 0 {
-            sum = sum.saturating_add(of_rank(weights, self.ranks.of(&group.payer)));
-        }
-        let priority = sum.saturating_add(of_age(weights, place.submitted, now));
-        (Reverse(priority), place.submitted, place.job)
+        let fixed = self.memo.fixed_priority(policy, self.ranks, key, group);
+        let age = of_age(&policy.weights, place.submitted, now);
+        (Reverse(fixed.saturating_add(place.priority.0).saturating_add(age)), place.submitted, place.job)
     }
 
-    /// Whether a task of a shape may fit on one of these seats, as far as can be told at a glance.
-    fn glance(&self, known: &Known, group: &Group, seats: &[u32]) -> bool {
-        let demand = &group.shape.demand;
-        let (cpus, cards) = (demand.cpus, demand.cards.count);
-        seats.iter().any(|index| {
+    /// Whether a task of a shape may fit where there is more room than in the pass before, as far as can be told at a glance.
+    fn glance(&self, known: &Known, most: (u32, u32)) -> bool {
+        let (cpus, cards) = known.least;
+        let fits = |index: &u32| {
             known.may_be_on(*index)
                 && self.ground.seats.get(*index).is_some_and(|seat| {
                     seat.open && seat.cpus_free() >= cpus && seat.units_free().count_ones() >= cards
                 })
+        };
+        cpus <= most.0
+            && cards <= most.1
+            && (self.ground.seats.opened.iter().any(fits) || self.freed.iter().any(fits))
+    }
+
+    /// The most cpus and the most units of cards that are free on one seat with more room than in the pass before.
+    fn most_room(&self) -> (u32, u32) {
+        let seats = self
+            .ground
+            .seats
+            .opened
+            .iter()
+            .chain(&self.freed)
+            .filter_map(|index| self.ground.seats.get(*index));
+        let open = seats.filter(|seat| seat.open);
+        open.fold((0, 0), |most, seat| {
+            (most.0.max(seat.cpus_free()), most.1.max(seat.units_free().count_ones()))
         })
     }
 
@@ -291,6 +323,7 @@ impl<'a> Pass<'a> {
     fn lines(&mut self) -> Lines<'a> {
         let (cluster, policy) = (self.ground.cluster, self.ground.policy);
         let starts: Vec<bool> = policy.partitions.iter().map(|p| p.state.starts()).collect();
+        let most = self.most_room();
         let (mut may, mut not) = (Vec::new(), Vec::new());
         let mut count = 0u32;
         for (key, group) in cluster.queue().groups() {
@@ -300,44 +333,64 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let Some(known) = self.memo.at(group.shape_key) else { continue };
+            let partition = known.partition.unwrap_or_default();
             let failed = self.memo.failed_before(known);
-            let may_fit = !failed
-                || self.glance(known, group, &self.ground.seats.opened)
-                || self.glance(known, group, &self.freed);
+            let may_fit = !failed || self.glance(known, most);
             let order = self.order(key, group, group.head);
             if may_fit {
                 may.push(Line { order, key, group, rest: None, may_fit, failed });
             } else {
                 self.memo.failed(group.shape_key);
                 not.push(Reverse((order, key)));
+                self.note_blocked(partition);
             }
         }
         self.plan.outlook.effort.groups = count;
-        Lines { may: BinaryHeap::from(may), not: BinaryHeap::from(not) }
+        let failed = may.iter().filter(|line: &&Line<'_>| line.failed).count();
+        Lines { may: BinaryHeap::from(may), not: BinaryHeap::from(not), failed }
     }
 
     /// Whether anything is still to be done for jobs that cannot start: a reservation, or standing in the way of others.
     fn minds_blocked(&self) -> bool {
-        self.quotas.iter().any(|quota| match quota {
+        let minds = |quota: &Quota| match quota {
             Quota::Left(left) => *left > 0,
             Quota::Fcfs { blocked } => !blocked,
-        })
+        };
+        self.firstless.contains(&true) || self.quotas.iter().any(minds)
     }
 
     pub(crate) fn walk(&mut self) {
         let cluster = self.ground.cluster;
         let mut lines = self.lines();
+        let mut most = self.most_room();
         loop {
             if !lines.not.is_empty() && !self.minds_blocked() {
+                self.drop_old();
                 self.wake(&mut lines);
             }
             let Some(mut line) = lines.next(cluster) else { break };
-            if !line.may_fit && !self.freed.is_empty() {
+            if line.failed {
+                // What has been started or given up since it was put in line counts.
                 let known = self.memo.at(line.group.shape_key);
-                line.may_fit = known.is_some_and(|known| self.glance(known, line.group, &self.freed));
+                line.may_fit = known.is_some_and(|known| self.glance(known, most));
+                if !line.may_fit {
+                    self.memo.failed(line.group.shape_key);
+                }
             }
             self.plan.outlook.effort.looked_at += 1;
-            if !self.look_at(&mut line) {
+            let begun = (self.plan.starts.len(), self.freed.len());
+            let kept = self.kept.len();
+            let goes_on = self.look_at(&mut line);
+            if !self.lifted.is_empty() {
+                self.lay_back(begun.0 != self.plan.starts.len() || kept != self.kept.len());
+            }
+            if (self.plan.starts.len(), self.freed.len()) != begun {
+                most = self.most_room();
+                if lines.failed > 0 && self.ground.seats.opened.len() + self.freed.len() <= FEW_SEATS {
+                    self.thin_out(&mut lines);
+                }
+            }
+            if !goes_on {
                 continue;
             }
             let done = (line.order.1, line.order.2);
@@ -355,17 +408,44 @@ impl<'a> Pass<'a> {
         self.drop_old();
     }
 
-    /// No reservations are left to be made: of those known not to fit, only they count that may fit where one was given up.
-    fn wake(&self, lines: &mut Lines<'a>) {
-        let not = core::mem::take(&mut lines.not);
-        if self.freed.is_empty() {
-            return;
+    /// Something was started: of those that may fit only where there is more room, many may not any more.
+    fn thin_out(&mut self, lines: &mut Lines<'a>) {
+        let most = self.most_room();
+        let may_fit = |line: &Line<'_>| {
+            !line.failed || self.memo.at(line.group.shape_key).is_some_and(|known| self.glance(known, most))
+        };
+        let (may, not): (Vec<Line<'a>>, Vec<Line<'a>>) =
+            core::mem::take(&mut lines.may).into_iter().partition(may_fit);
+        lines.failed = may.iter().filter(|line| line.failed).count();
+        lines.may = BinaryHeap::from(may);
+        for line in &not {
+            let known = self.memo.at(line.group.shape_key);
+            let partition = known.and_then(|known| known.partition).unwrap_or_default();
+            self.note_blocked(partition);
         }
+        lines.not.extend(not.into_iter().map(|line| Reverse((line.order, line.key))));
+    }
+
+    /// Keeps in mind that a job of this partition is known not to fit.
+    fn note_blocked(&mut self, partition: u32) {
+        let has_first = self.has_first.get(partition as usize).copied().unwrap_or(true);
+        if let Some(firstless) = self.firstless.get_mut(partition as usize) {
+            *firstless = !has_first;
+        }
+    }
+
+    /// No reservations are left to be made: of those known not to fit, only they count that may fit where one was given up.
+    fn wake(&mut self, lines: &mut Lines<'a>) {
+        let not = core::mem::take(&mut lines.not);
+        let most = self.most_room();
         for Reverse((order, key)) in not {
             let Some(group) = self.ground.cluster.queue().group(key) else { continue };
             let known = self.memo.at(group.shape_key);
-            if known.is_some_and(|known| self.glance(known, group, &self.freed)) {
+            if known.is_some_and(|known| self.glance(known, most)) {
                 lines.may.push(Line { order, key, group, rest: None, may_fit: true, failed: true });
+                lines.failed += 1;
+            } else {
+                self.memo.failed(group.shape_key);
             }
         }
     }
@@ -387,6 +467,10 @@ impl<'a> Pass<'a> {
             self.freed.extend(old.map(|kept| kept.seat));
             return false;
         }
+        // Before those that were reserved for when it was not there yet it is asked as if it were new.
+        if old.is_none() && self.old.iter().any(|kept| kept.seen < job.id) {
+            (line.may_fit, line.failed) = (true, false);
+        }
         let mut lack = Lack::Room;
         if line.may_fit {
             let promised = old.as_ref().map(|kept| kept.at);
@@ -395,7 +479,7 @@ impl<'a> Pass<'a> {
             for task in job.waiting.iter().map(TaskIndex) {
                 let mut spot = self.spot_now(job, line);
                 // Whoever goes before those that were reserved for starts beside them if that can be, else instead of them.
-                if spot.is_err() && old.is_none() && !line.failed && self.lift() {
+                if spot.is_err() && old.is_none() && self.lift(job.id) {
                     spot = self.spot_now(job, line);
                 }
                 match spot {
@@ -525,7 +609,11 @@ impl<'a> Pass<'a> {
         match self.quotas.get_mut(partition as usize) {
             Some(Quota::Left(left)) if *left > 0 => {}
             Some(Quota::Fcfs { blocked }) => {
-                *blocked = true;
+                // Who waits for his advance reservation to begin stands in nobody's way.
+                *blocked |= shape.reservation.is_none();
+                if shape.reservation.is_some() {
+                    self.plan.outlook.groups.insert(line.key, Reason::Reservation);
+                }
                 return false;
             }
             Some(Quota::Left(_)) | None => {
@@ -535,7 +623,7 @@ impl<'a> Pass<'a> {
         }
         let had = old.is_some();
         if !had {
-            self.lift();
+            self.lift(job.id);
         }
         let Some(kept) = self.place_later(job, shape, key, old) else {
             if shape.reservation.is_some() {
@@ -572,7 +660,13 @@ impl<'a> Pass<'a> {
     }
 
     /// Keeps in mind the first job of each partition that cannot start.
-    fn note_first(&mut self, job: &Job, _partition: u32) {
+    fn note_first(&mut self, job: &Job, partition: u32) {
+        if let Some(has_first) = self.has_first.get_mut(partition as usize) {
+            *has_first = true;
+        }
+        if let Some(firstless) = self.firstless.get_mut(partition as usize) {
+            *firstless = false;
+        }
         let (cluster, partition) = (self.ground.cluster, &job.shape.partition);
         let first = &mut self.plan.outlook.first;
         let is_of = |id: &JobId| cluster.job(*id).is_some_and(|other| other.shape.partition == *partition);
@@ -626,7 +720,11 @@ impl<'a> Pass<'a> {
             }
             old => old,
         };
-        let new = found.map(|(at, spot)| Kept { job: job.id, seat: spot.seat, at, units: spot.choice.units });
+        let seen = old.as_ref().map_or(self.ground.cluster.last_job(), |old| old.seen);
+        let new = found.map(|(at, spot)| {
+            let units = spot.choice.units;
+            Kept { job: job.id, seat: spot.seat, at, units, seen }
+        });
         match (new, old) {
             (Some(new), Some(old)) if new.at < old.at => {
                 self.freed.push(old.seat);

@@ -14,6 +14,8 @@ pub(crate) struct Kept {
     pub(crate) seat: u32,
     pub(crate) at: Timestamp,
     pub(crate) units: Units,
+    /// The last job there was when it was made: whoever was there then and got none does not undo it.
+    pub(crate) seen: JobId,
 }
 
 /// Plans, and remembers from pass to pass.

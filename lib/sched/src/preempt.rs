@@ -4,7 +4,7 @@ use crate::{
     cards::{Cutting, choose},
     need::Need,
     pass::Pass,
-    place::allows,
+    place::{Left, allows},
     planner::Preemption,
     timeline::Load,
 };
@@ -32,6 +32,11 @@ fn is_on(policy: &Policy) -> bool {
         || policy.qos.iter().any(|q| q.preempt.is_some_and(|mode| mode != Preempt::Off))
 }
 
+/// What goes before all priority where jobs preempt others: whoever makes room must not take it again.
+pub(crate) fn lead(policy: &Policy, payer: &Payer) -> i64 {
+    if is_on(policy) { i64::from(tier(policy, payer)) << 40 } else { 0 }
+}
+
 /// A run that may have to make room.
 struct Victim {
     key: RunKey,
@@ -51,22 +56,24 @@ pub(crate) fn make_room(pass: &mut Pass<'_>) {
     let firsts: Vec<JobId> = pass.plan.outlook.first.iter().copied().collect();
     for id in firsts {
         let Some(job) = cluster.job(id) else { continue };
-        // Somebody makes room for it already: it is reserved for there.
-        let waits_for_grace = pass.plan.outlook.reserved.get(&id).is_some_and(|(at, name)| {
-            let node = cluster.node(name);
-            node.is_some_and(|node| leaves_by(cluster, node, *at))
-        });
-        if waits_for_grace || pass.plan.outlook.groups.contains_key(&job.group()) {
+        if pass.plan.outlook.groups.contains_key(&job.group()) {
             continue;
         }
-        let best = cluster
+        let mut found: Vec<Vec<Victim>> = cluster
             .nodes()
             .filter(|node| node.is_open() && crate::eligible_by_name(&job.shape, node, policy))
-            .filter_map(|node| {
-                let victims = victims(pass, job, node)?;
+            .filter_map(|node| victims(pass, job, node))
+            .collect();
+        // Somewhere room is made already.
+        if found.iter().any(Vec::is_empty) {
+            continue;
+        }
+        let best = found
+            .drain(..)
+            .map(|victims| {
                 let lost: u64 =
                     victims.iter().map(|v| pass.ground.now.micros_since(v.since) / 1_000_000).sum();
-                Some(((victims.iter().map(|v| v.tier).max(), victims.len(), lost), victims))
+                ((victims.iter().map(|v| v.tier).max(), victims.len(), lost), victims)
             })
             .min_by(|a, b| a.0.cmp(&b.0));
         let Some((_, victims)) = best else { continue };
@@ -83,37 +90,40 @@ pub(crate) fn make_room(pass: &mut Pass<'_>) {
     }
 }
 
-/// Whether something on a node ends by `at` because it makes room.
-fn leaves_by(cluster: &Cluster, node: &Node, at: Timestamp) -> bool {
-    node.runs().any(|(job, task)| {
-        let run = cluster.job(job).and_then(|job| job.runs.get(&task));
-        let due = run.and_then(|run| match run.stopping {
-            Some(gq_cluster::Stopping::Preempt { due, .. }) => Some(due),
-            _ => None,
-        });
-        due.is_some_and(|due| due <= at)
-    })
-}
-
-/// The runs of a node that would make room for `job`, the fewest that do; none when that is not enough, or nobody has to.
+/// The runs of a node that would make room for `job`, the fewest that do: nobody when those that are being stopped are enough. None when
+/// all together are not enough, or something else than they keeps the job from starting.
 fn victims(pass: &Pass<'_>, job: &Arc<Job>, node: &Node) -> Option<Vec<Victim>> {
     let (cluster, policy, now) = (pass.ground.cluster, pass.ground.policy, pass.ground.now);
     let rank = tier(policy, &job.payer);
     let mut found: Vec<Victim> = node
         .ends()
         .filter_map(|((_, id, task), hold)| victim(cluster, policy, now, (*id, *task), *hold, rank))
+        .filter(|victim| !pass.plan.preempt.iter().any(|other| other.key == victim.key))
         .collect();
     // Those of the lowest tier first, of those the ones that have run least.
     found.sort_by_key(|v| (v.tier, core::cmp::Reverse(v.since), v.key));
     let need = Need::of(&job.shape, node);
     let cutting =
         Cutting { allows: allows(policy, &job.shape), rule: policy.slice_rule, options: pass.ground.options };
-    let seat = pass.ground.seats.get(pass.ground.seats.of_place(node.place())?)?;
+    let index = pass.ground.seats.of_place(node.place())?;
+    let seat = pass.ground.seats.get(index)?;
+    let grace = found.iter().map(|v| v.grace).max().unwrap_or_default();
+    let until = now.after(need.span).after(grace);
+    let Left::Without(taken) = pass.ground.left(index, node, &job.shape, now, until) else { return None };
     let fits = |load: &Load| {
-        let free = node.layout().good() & !load.units;
+        let free = node.layout().good() & !load.units & !taken;
         need.fits(load, node) && choose(node.into(), &job.shape, free, &cutting).is_some()
     };
     let mut load = seat.load;
+    if fits(&load) {
+        return None;
+    }
+    for ((_, id, task), hold) in node.ends() {
+        let run = cluster.job(*id).and_then(|job| job.runs.get(task));
+        if run.is_some_and(|run| run.stopping.is_some()) {
+            load = load.minus(&Load::of(hold));
+        }
+    }
     let mut chosen: Vec<Victim> = Vec::new();
     for victim in found {
         if fits(&load) {
@@ -136,7 +146,7 @@ fn victims(pass: &Pass<'_>, job: &Arc<Job>, node: &Node) -> Option<Vec<Victim>> 
             at += 1;
         }
     }
-    (!chosen.is_empty()).then_some(chosen)
+    Some(chosen)
 }
 
 fn victim(

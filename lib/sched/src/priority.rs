@@ -62,13 +62,17 @@ pub(crate) fn of_rank(weights: &Weights, rank: i64) -> i64 {
     if weights.fair_share == 0 { 0 } else { part(weights.fair_share, rank) }
 }
 
+/// Age counts with the square of the time waited: little on the first day, everything towards `age_max`, so that it orders nobody's day but
+/// lets nobody starve.
 pub(crate) fn of_age(weights: &Weights, submitted: Timestamp, now: Timestamp) -> i64 {
     if weights.age == 0 {
         return 0;
     }
-    let most = i128::from(weights.age_max.0.max(1)) * 1_000_000;
-    let waited = i128::from(now.micros_since(submitted)).min(most);
-    i64::try_from(i128::from(weights.age) * waited / most).unwrap_or(i64::MAX)
+    // In whole seconds, so that the square of the longest span there is fits.
+    let most = u128::from(weights.age_max.0.clamp(1, u64::from(u32::MAX)));
+    let waited = u128::from(now.micros_since(submitted) / 1_000_000).min(most);
+    let part = i128::try_from(waited * waited * 1_000_000 / (most * most)).unwrap_or(0);
+    i64::try_from(i128::from(weights.age) * part / 1_000_000).unwrap_or(i64::MAX)
 }
 
 /// How little a job asks for, in thousandths: the binary logarithm of its cards (and cpus, as they are charged) times its time limit, from

@@ -173,6 +173,11 @@ impl Ranks {
         self.ranks = lines.filter_map(|line| Some(((line.account, line.uid?), line.factor))).collect();
     }
 
+    /// Which ranking it is: another one whenever ranks are looked up again.
+    pub(crate) fn number(&self) -> i64 {
+        self.minute.unwrap_or(i64::MIN)
+    }
+
     /// The rank of a payer in thousandths; who has used nothing goes first.
     pub(crate) fn of(&self, payer: &Payer) -> i64 {
         let found =
