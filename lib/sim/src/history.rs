@@ -60,7 +60,7 @@ fn take(job: &EndedJob, gather: &mut Gather<'_>) -> Result<(), Trouble> {
             cpus: run.cpus,
             memory: run.memory,
             cards,
-            card_milli: if cards > 0 { WHOLE } else { 0 },
+            card_milli: run.worth.checked_div(cards).unwrap_or(0).min(WHOLE),
             user,
             account,
             partition,

@@ -46,7 +46,7 @@ pub fn command() -> Command {
         .arg(text(
             "policy",
             "POLICY",
-            "fcfs, greedy, easy, conservative, a number of reservations, or default: as the conf says",
+            "fcfs, greedy, easy, conservative, a number of reservations: without conf plainly in order of submission; or default: gq's own, or as the conf says",
         ))
         .arg(text("format", "FORMAT", "The form of the log, when it is not plain").value_parser(one_of(&FORMATS)))
         .arg(text("first", "K", "Only the first K jobs that are not left out").value_parser(value_parser!(u64).range(1..)))

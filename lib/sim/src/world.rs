@@ -65,14 +65,23 @@ impl World {
                 (fs::read_to_string(&path).map_err(|e| no_conf(&path, &e))?, path)
             }
         };
-        let key = options.policy.key().map(|value| format!("scheduler.backfill={value}"));
-        let settings: Vec<String> = key.into_iter().chain(options.settings.iter().cloned()).collect();
+        let settings: Vec<String> = plainly(options).chain(options.settings.iter().cloned()).collect();
         text = settings::apply(&text, &settings, &file.display().to_string())?;
         let config = gq_conf::parse(&text, &file).map_err(|errors| wrong_conf(&errors))?;
         let nodes = nodes(&config, &file, &mut taken_as)?;
         let policy = Policy { slice_rule: rule_of(options), ..policy_of(&config, names, &mut taken_as) };
         Ok(Self { policy, nodes, counts_memory: !matches!(options.machine, Machine::Pool(_)), taken_as })
     }
+}
+
+/// The settings that a policy is. Without a conf a policy that is named means the plain one of the books, in order of submission; what
+/// a conf says of priorities stays.
+fn plainly(options: &Options) -> impl Iterator<Item = String> {
+    let key = options.policy.key().map(|value| format!("scheduler.backfill={value}"));
+    let is_plain = key.is_some() && !matches!(options.machine, Machine::Conf(_));
+    let weights = ["priority_age", "priority_size", "priority_fair_share"];
+    let weights = weights.into_iter().filter(move |_| is_plain).map(|weight| format!("scheduler.{weight}=0"));
+    key.into_iter().chain(weights)
 }
 
 /// The rule by which the planner chooses slices.

@@ -32,6 +32,14 @@ fn a_pool_is_one_node_without_conf() {
     assert_eq!(depth(&["--policy", "7"]), Depth::First(7));
     assert_eq!(depth(&["--policy", "conservative"]), Depth::All);
     assert_eq!(depth(&["--set", "scheduler.backfill=3"]), Depth::First(3));
+    let weights = |words: &[&str]| world(&[&["--procs", "1"], words].concat()).unwrap().policy.weights;
+    let plain = weights(&["--policy", "easy"]);
+    assert_eq!((plain.age, plain.size, plain.fair_share), (0, 0, 0), "in order of submission");
+    let own = gq_conf::parse("", std::path::Path::new("gq.conf")).unwrap().scheduler.weights;
+    let default = weights(&[]);
+    assert_eq!((default.age, default.size), (own.priority_age, own.priority_size));
+    let set = weights(&["--policy", "easy", "--set", "scheduler.priority_age=7"]);
+    assert_eq!((set.age, set.size), (7, 0));
 }
 
 #[test]
