@@ -139,7 +139,7 @@ impl Cluster {
         for who in held {
             let Some(job) = self.jobs.get(&who.0).map(Arc::clone) else { continue };
             let Some(run) = job.runs.get(&who.1) else { continue };
-            self.node_mut(name)?.hold(who, run, until(&job.shape, run))?;
+            self.node_mut(name)?.hold_again(who, run, until(&job.shape, run))?;
         }
         Ok(())
     }
@@ -173,10 +173,9 @@ impl Cluster {
         let before = until(&shape, run);
         run.stopping = Some(why);
         let (now, name) = (until(&shape, run), run.node.clone());
+        self.preempted.retain(|(_, other)| *other != key);
         if let Stopping::Preempt { due, ordered: false, .. } = why {
             self.preempted.insert((due, key));
-        } else {
-            self.preempted.retain(|(_, other)| *other != key);
         }
         if before != now {
             self.node_mut(&name)?.hold_until(who, now);

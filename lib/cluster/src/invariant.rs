@@ -35,13 +35,14 @@ impl Cluster {
                 }
                 let known =
                     self.node(&run.node).ok_or_else(|| IllegalEvent(format!("no node {}", run.node)))?;
-                let units = known.layout().units(&known.cards, &run.cards);
+                // Less than its cards have when they were cut otherwise under it, and never more.
+                let most = known.layout().units(&known.cards, &run.cards);
                 let hold = known.hold_of(job.id, *task);
-                if hold.is_none_or(|hold| hold.units != units || hold.until != crate::until(&job.shape, run))
-                {
+                let hold = hold.filter(|h| h.units & !most == 0 && h.until == crate::until(&job.shape, run));
+                let Some(units) = hold.map(|hold| hold.units) else {
                     let text = format!("node {} knows not what {}_{task} holds", run.node, job.id);
                     return Err(IllegalEvent(text));
-                }
+                };
                 let sum = used.entry(run.node.as_str()).or_default();
                 sum.cpus = sum.cpus.saturating_add(run.cpus);
                 sum.memory = sum.memory.saturating_add(run.memory);

@@ -108,7 +108,7 @@ impl Cluster {
                 cluster.ledger.enter(&job.payer, 1);
                 cluster.ledger.hold((job.id, *task), run, &job);
                 let until = until(&job.shape, run);
-                cluster.node_mut(&run.node)?.hold((job.id, *task), run, until)?;
+                cluster.node_mut(&run.node)?.hold_again((job.id, *task), run, until)?;
                 if let (Some(Stopping::Preempt { due, ordered: false, .. }), Some(key)) =
                     (run.stopping, job.run_key(*task))
                 {

@@ -253,20 +253,48 @@ impl Node {
         self.alone = None;
     }
 
+    /// Gives a task what its run holds.
     pub(crate) fn hold(
         &mut self,
         who: (JobId, TaskIndex),
         run: &Run,
         until: Timestamp,
     ) -> Result<(), IllegalEvent> {
-        let units = if run.cards.is_empty() { 0 } else { self.layout.units(&self.cards, &run.cards) };
-        let hold = Hold { until, cpus: run.cpus, memory: run.memory, units, alone: run.exclusive };
+        let units = self.units_of(run);
         if let Some(other) = self.holder_of(units) {
             return Err(IllegalEvent(format!(
                 "a card of {} is held by {}_{} and {}_{}",
                 self.name, other.0, other.1, who.0, who.1
             )));
         }
+        self.hold_units(who, run, until, units)
+    }
+
+    /// Says anew what a run holds, of cards that may have been cut otherwise under it: a card that was put into MIG mode, slices that went
+    /// and left others in their place of the list. What lies over what another holds counts for nothing: whatever a node reports
+    /// of its cards is no contradiction.
+    pub(crate) fn hold_again(
+        &mut self,
+        who: (JobId, TaskIndex),
+        run: &Run,
+        until: Timestamp,
+    ) -> Result<(), IllegalEvent> {
+        let units = self.units_of(run) & !self.used.units;
+        self.hold_units(who, run, until, units)
+    }
+
+    fn units_of(&self, run: &Run) -> Units {
+        if run.cards.is_empty() { 0 } else { self.layout.units(&self.cards, &run.cards) }
+    }
+
+    fn hold_units(
+        &mut self,
+        who: (JobId, TaskIndex),
+        run: &Run,
+        until: Timestamp,
+        units: Units,
+    ) -> Result<(), IllegalEvent> {
+        let hold = Hold { until, cpus: run.cpus, memory: run.memory, units, alone: run.exclusive };
         if self.alone.is_some() || (run.exclusive && !self.holds.is_empty()) {
             let text = format!("{}_{} is not alone on node {}", who.0, who.1, self.name);
             return Err(IllegalEvent(text));

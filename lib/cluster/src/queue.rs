@@ -99,11 +99,14 @@ impl<T> Shelf<T> {
     }
 }
 
+/// A shape's name, and the groups of the payers who wait with it.
+type Payers = (Key, BTreeMap<Arc<Payer>, Key>);
+
 /// Jobs that wait and may start, and those that wait for a time to come.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     groups: Shelf<Group>,
-    by_content: BTreeMap<Arc<Shape>, (Key, BTreeMap<Arc<Payer>, Key>)>,
+    by_content: BTreeMap<Arc<Shape>, Payers>,
     shape_places: Shelf<()>,
     later: BTreeSet<(Timestamp, JobId)>,
     serial: u64,

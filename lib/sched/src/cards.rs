@@ -215,6 +215,9 @@ fn choose_slices(deck: Deck<'_>, ask: &CardAsk, free: Units, cutting: &Cutting<'
     Some(choice)
 }
 
+/// How good a slice is among others: its cost, a draw, the card's position, the place on it.
+type Rank = (Cost, u64, usize, Reverse<u8>);
+
 /// A slice that would do: where, with the profile's memory.
 struct Candidate {
     pick: Pick,
@@ -230,7 +233,7 @@ fn best_slice(
     cutting: &Cutting<'_>,
     round: u32,
 ) -> Option<(Cost, Units, Pick)> {
-    let mut best: Option<((Cost, u64, usize, Reverse<u8>), Units, Pick)> = None;
+    let mut best: Option<(Rank, Units, Pick)> = None;
     for (at, card) in deck.cards.iter().enumerate().filter(|(_, card)| card.mig) {
         let Some(slot) = deck.layout.slot(at) else { continue };
         let on_card = (free & slot.mask()) >> slot.offset;

@@ -31,8 +31,10 @@ pub fn decay(usage: Usage, now: Timestamp, half_life: Seconds) -> Usage {
         };
     }
     let (halves, rest) = (passed / half_life.0, passed % half_life.0);
+    // What is left of a second counts the next time.
+    let at = usage.at.after(Seconds(passed));
     if halves >= 64 {
-        return Usage { charge: 0, at: now };
+        return Usage { charge: 0, at };
     }
     // Between two entries of the table the curve is all but straight.
     let scaled = (u128::from(rest) << 16) * 64 / u128::from(half_life.0);
@@ -42,7 +44,7 @@ pub fn decay(usage: Usage, now: Timestamp, half_life: Seconds) -> Usage {
     let factor = high - (high.saturating_sub(low)).saturating_mul(part) / 65_536;
     let whole = u128::from(usage.charge >> halves);
     let charge = u64::try_from((whole * u128::from(factor)) >> 32).unwrap_or(u64::MAX);
-    Usage { charge, at: now }
+    Usage { charge, at }
 }
 
 #[cfg(test)]

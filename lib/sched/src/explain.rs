@@ -128,7 +128,10 @@ fn cards_in_words(shape: &Shape) -> String {
     match (&ask.profile, ask.memory) {
         (Some(profile), _) => format!("{} {profile}", counted(count, "slice")),
         (None, Some(memory)) => {
-            format!("{} with {memory}", counted(count, "card or slice").replace("slices", "slices"))
+            format!(
+                "{} with {memory}",
+                if count == 1 { "1 card or slice".into() } else { format!("{count} cards or slices") }
+            )
         }
         (None, None) => counted(count, "card"),
     }

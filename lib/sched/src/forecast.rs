@@ -3,12 +3,7 @@
 //!
 //! Cost: a pass for every moment at which something ends; with many jobs, moments far away are taken together.
 
-use crate::{
-    limits::More,
-    memo::learn,
-    pass::{Pass, earliest},
-    planner::Planner,
-};
+use crate::{keep::earliest, limits::More, memo::learn, pass::Pass, planner::Planner};
 use alloc::{
     collections::{BTreeMap, BinaryHeap},
     string::String,

@@ -15,6 +15,7 @@ mod forecast;
 mod keep;
 mod licences;
 mod limits;
+mod lines;
 mod memo;
 mod need;
 mod options;

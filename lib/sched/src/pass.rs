@@ -12,6 +12,7 @@ use crate::{
     cards::Choice,
     licences::{self, Licences},
     limits::{Bounds, More, worth},
+    lines::{FEW_SEATS, Line, Lines, Order},
     memo::{Known, Memo},
     need::Need,
     outlook::Outlook,
@@ -21,7 +22,7 @@ use crate::{
     share::Ranks,
 };
 use alloc::{
-    collections::{BTreeMap, BinaryHeap, VecDeque, btree_set},
+    collections::{BTreeMap, BinaryHeap, VecDeque},
     sync::Arc,
     vec::Vec,
 };
@@ -39,68 +40,6 @@ pub struct Plan {
     /// Why the others wait.
     pub outlook: Outlook,
 }
-
-/// The next job of a group.
-struct Line<'a> {
-    order: Order,
-    key: Key,
-    group: &'a Group,
-    rest: Option<btree_set::Iter<'a, Place>>,
-    /// Whether it may fit somewhere now.
-    may_fit: bool,
-    /// Whether it may fit only where there is more room than in the pass before.
-    failed: bool,
-}
-
-/// The place of a job among all: priority, then submission, then id.
-type Order = (Reverse<i64>, Timestamp, JobId);
-
-impl PartialEq for Line<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-impl Eq for Line<'_> {}
-impl PartialOrd for Line<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Line<'_> {
-    /// A heap hands out the greatest: who goes first.
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        other.order.cmp(&self.order)
-    }
-}
-
-/// Lines by whether they may fit now.
-struct Lines<'a> {
-    may: BinaryHeap<Line<'a>>,
-    /// The first of each group that is known not to fit.
-    not: BinaryHeap<Reverse<(Order, Key)>>,
-    /// How many of those that may fit do so only where there is more room than in the pass before.
-    failed: usize,
-}
-
-impl<'a> Lines<'a> {
-    /// Takes the line that goes first out.
-    fn next(&mut self, cluster: &'a Cluster) -> Option<Line<'a>> {
-        let blocked_first = match (self.may.peek(), self.not.peek()) {
-            (Some(may), Some(Reverse((order, _)))) => *order < may.order,
-            (None, Some(_)) => true,
-            (_, None) => false,
-        };
-        if !blocked_first {
-            return self.may.pop();
-        }
-        let Reverse((order, key)) = self.not.pop()?;
-        let group = cluster.queue().group(key)?;
-        Some(Line { order, key, group, rest: None, may_fit: false, failed: true })
-    }
-}
-
-/// With so few seats to look at again, whoever does not fit there is told apart at once after every start.
-const FEW_SEATS: usize = 4;
 
 /// How many more of a partition's jobs may be reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +61,7 @@ enum Lack {
 
 pub(crate) struct Pass<'a> {
     pub(crate) ground: Ground<'a>,
-    memo: &'a mut Memo,
+    pub(crate) memo: &'a mut Memo,
     ranks: &'a Ranks,
     pub(crate) bounds: Bounds<'a>,
     pub(crate) licences: Licences,
@@ -135,7 +74,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) old: VecDeque<Kept>,
     /// Those of them that are taken back for the time being.
     pub(crate) lifted: VecDeque<Kept>,
-    kept: Vec<Kept>,
+    pub(crate) kept: Vec<Kept>,
     /// Seats where a reservation was given up in this pass.
     pub(crate) freed: Vec<u32>,
     pub(crate) plan: Plan,
@@ -217,69 +156,6 @@ impl<'a> Pass<'a> {
             pass.bring(one);
         }
         pass
-    }
-
-    /// Brings a reservation of the pass before into this one, if its job still waits and its node is still there.
-    fn bring(&mut self, kept: Kept) {
-        let job = self.ground.cluster.job(kept.job).filter(|job| job.is_eligible());
-        let open =
-            self.ground.seats.get(kept.seat).is_some_and(|seat| seat.open && kept.units & !seat.good == 0);
-        let seat = kept.seat;
-        let kept = Kept { at: kept.at.max(self.ground.now), ..kept };
-        match job.filter(|_| open).and_then(|job| Some((job, self.slide(kept, &job.shape)?))) {
-            Some((job, kept)) => {
-                self.claim(&kept, &job.shape);
-                self.old.push_back(kept);
-            }
-            None => self.freed.push(seat),
-        }
-    }
-
-    fn need(&self, seat: u32, shape: &Shape) -> Option<Need> {
-        let seat = self.ground.seats.get(seat)?;
-        self.ground.node(seat).map(|node| Need::of(shape, node))
-    }
-
-    pub(crate) fn claim(&mut self, kept: &Kept, shape: &Shape) {
-        let Some(need) = self.need(kept.seat, shape) else { return };
-        if let Some(timeline) = self.ground.timeline(kept.seat) {
-            timeline.claim(&need.claim(kept.units, kept.at));
-        }
-        self.licences.claim(&shape.licences, kept.at, need.span);
-    }
-
-    pub(crate) fn unclaim(&mut self, kept: &Kept, shape: &Shape) {
-        let Some(need) = self.need(kept.seat, shape) else { return };
-        if let Some(timeline) = self.ground.timeline(kept.seat) {
-            timeline.unclaim(&need.claim(kept.units, kept.at));
-        }
-        self.licences.unclaim(&shape.licences, kept.at, need.span);
-    }
-
-    /// Takes back the reservation that this pass made for `job`.
-    pub(crate) fn withdraw(&mut self, job: &Job) {
-        if let Some(at) = self.kept.iter().position(|kept| kept.job == job.id) {
-            let kept = self.kept.remove(at);
-            self.unclaim(&kept, &job.shape);
-        }
-    }
-
-    /// The reservation that `job` had, taken back for the time being.
-    fn take_old(&mut self, job: &Job) -> Option<Kept> {
-        let at = self.old.iter().position(|kept| kept.job == job.id)?;
-        let kept = self.old.remove(at)?;
-        self.unclaim(&kept, &job.shape);
-        Some(kept)
-    }
-
-    /// Gives up the reservations of all that have not been reached.
-    fn drop_old(&mut self) {
-        while let Some(kept) = self.old.pop_front() {
-            if let Some(job) = self.ground.cluster.job(kept.job) {
-                self.unclaim(&kept, &job.shape);
-            }
-            self.freed.push(kept.seat);
-        }
     }
 
     /// The place of a group's job among all.
@@ -693,84 +569,10 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// When and where a job can start at the earliest: where it was promised to, unless it can be earlier.
-    fn place_later(&mut self, job: &Job, shape: &Shape, key: Key, old: Option<Kept>) -> Option<Kept> {
-        let now = self.ground.now;
-        let old = old.filter(|kept| kept.at > now);
-        let sure = self.memo.is_sure() && shape.licences.is_empty();
-        let changed = |seat: u32| self.ground.seats.changed.contains(&seat);
-        let quiet = sure && self.ground.seats.opened.is_empty() && self.freed.is_empty();
-        if let Some(kept) = old.as_ref().filter(|kept| quiet && !changed(kept.seat)) {
-            return Some(kept.clone());
-        }
-        let holds = old.as_ref().is_some_and(|kept| self.still_holds(kept, shape));
-        let known = self.memo.at(key)?;
-        // Elsewhere there is no more room than when the reservation was made.
-        let found = if holds && sure {
-            let more: Vec<u32> = self.ground.seats.opened.iter().chain(&self.freed).copied().collect();
-            let more = more.into_iter().filter(|seat| known.may_be_on(*seat));
-            self.ground.earliest_of(more, shape, now)
-        } else {
-            earliest(&mut self.ground, &self.licences, known, shape)
-        };
-        let old = match old {
-            Some(kept) if !holds => {
-                self.freed.push(kept.seat);
-                None
-            }
-            old => old,
-        };
-        let seen = old.as_ref().map_or(self.ground.cluster.last_job(), |old| old.seen);
-        let new = found.map(|(at, spot)| {
-            let units = spot.choice.units;
-            Kept { job: job.id, seat: spot.seat, at, units, seen }
-        });
-        match (new, old) {
-            (Some(new), Some(old)) if new.at < old.at => {
-                self.freed.push(old.seat);
-                Some(new)
-            }
-            (new, old) => old.or(new),
-        }
-    }
-
-    /// Whether a reservation that was taken back could be made again as it was.
-    pub(crate) fn still_holds(&mut self, kept: &Kept, shape: &Shape) -> bool {
-        let found = self.ground.earliest_on(kept.seat, shape, kept.at, kept.at);
-        let Some(need) = self.need(kept.seat, shape) else { return false };
-        let Some(timeline) = self.ground.timelines.get(&kept.seat) else { return false };
-        let peak = timeline.peak(kept.at, kept.at.after(need.span));
-        found.is_some()
-            && peak.units & kept.units == 0
-            && self.licences.are_free(&shape.licences, kept.at, need.span)
-    }
-
     fn would_fit_without_bookings(&mut self, shape: &Shape, key: Key) -> bool {
         let Some(known) = self.memo.at(key) else { return false };
         let booked: Vec<u32> =
             self.ground.bookings.keys().copied().filter(|seat| known.may_be_on(*seat)).collect();
         booked.into_iter().any(|seat| self.ground.fits_now(seat, shape, false).is_some())
-    }
-}
-
-/// The earliest time at which a task of a shape can run to its limit, and the best spot then.
-pub(crate) fn earliest(
-    ground: &mut Ground<'_>,
-    licences: &Licences,
-    known: &Known,
-    shape: &Shape,
-) -> Option<(Timestamp, Spot)> {
-    let span = crate::need::span(shape.time_limit);
-    let mut from = ground.now;
-    loop {
-        let (at, spot) = ground.earliest_of(known.seats(), shape, from)?;
-        if shape.licences.is_empty() {
-            return Some((at, spot));
-        }
-        let free = licences.earliest(&shape.licences, at, span)?;
-        if free == at {
-            return Some((at, spot));
-        }
-        from = free;
     }
 }

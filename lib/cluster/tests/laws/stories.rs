@@ -163,3 +163,44 @@ fn what_was_used_up_is_forgotten_and_a_run_costs_from_the_second_it_is_given_its
     assert_eq!((accrued(&cluster, 10), cluster.ledger().payers().count()), (0, 0));
     assert_eq!(cluster.ledger().licences_used("ansys"), 0);
 }
+
+fn refound(cluster: &mut Cluster, cards: Vec<Card>) -> Result<(), IllegalEvent> {
+    let node = cluster.node(&name(2)).unwrap();
+    let (boot, cpus, memory) = (node.boot, node.cpus, node.memory);
+    cluster.apply(&Event::NodeFound { node: name(2), boot, cpus, memory, features: Vec::new(), cards })
+}
+
+#[test]
+fn slices_that_go_while_they_are_held_are_no_contradiction() {
+    let uuid = |card: Card| Card {
+        slices: card
+            .slices
+            .iter()
+            .zip(0..)
+            .map(|(s, at)| gq_model::Slice { uuid: Some(format!("MIG-{at}")), ..s.clone() })
+            .collect(),
+        ..card
+    };
+    let card = uuid(declared_card(0, 3));
+    let mut cluster = with(vec![card.clone()], 3);
+    for job in 1..=3u8 {
+        let use_ = CardUse { uuid: Some(format!("MIG-{}", job - 1)), ..slice(0, "1g.10gb", job - 1, 1) };
+        give(&mut cluster, job.into(), vec![use_]).unwrap();
+    }
+    let mut fewer = card;
+    fewer.slices.remove(0);
+    refound(&mut cluster, vec![fewer]).unwrap();
+    cluster.check().unwrap();
+}
+
+#[test]
+fn a_card_that_leaves_mig_mode_and_comes_back_is_no_contradiction() {
+    let mut cluster = with(vec![cut_card(0, "A100", 81_920, &[])], 2);
+    give(&mut cluster, 1, vec![slice(0, "3g.40gb", 4, 4)]).unwrap();
+    refound(&mut cluster, vec![crate::cards::card(0)]).unwrap();
+    let node = cluster.node(&name(2)).unwrap();
+    eprintln!("units {:b}", node.used().units);
+    let given = give(&mut cluster, 2, vec![CardUse { index: 0, uuid: None, slice: None, placement: None }]);
+    eprintln!("{given:?}");
+    refound(&mut cluster, vec![cut_card(0, "A100", 81_920, &[])]).unwrap();
+}
