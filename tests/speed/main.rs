@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 mod clients;
+mod plan;
 mod queue;
 mod raw;
 mod rows;
+mod sim;
 
 use std::{env, process::ExitCode};
 
@@ -18,7 +20,7 @@ fn main() -> ExitCode {
         return clients::child(rest);
     }
     let large = words.iter().any(|w| w == "--large");
-    let known = ["--large", "raw", "submit", "jobs", "latency", "queue", "loss", "cost"];
+    let known = ["--large", "raw", "submit", "jobs", "latency", "queue", "loss", "cost", "plan", "sim"];
     if let Some(odd) = words.iter().find(|w| !known.contains(&w.as_str())) {
         eprintln!("scripts/bench: {odd:?} is not one of: {}", known.join(" "));
         return ExitCode::from(2);
@@ -49,6 +51,12 @@ fn main() -> ExitCode {
         if large {
             rows::long_queue(100_000);
         }
+    }
+    if wants("plan") {
+        plan::rows();
+    }
+    if wants("sim") {
+        sim::rows();
     }
     let _ = std::fs::remove_dir_all(queue::base());
     ExitCode::SUCCESS

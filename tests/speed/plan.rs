@@ -4,7 +4,7 @@ use crate::{percentile, say};
 use gq_cluster::{Cluster, Demand, Depth, Event, Link, Memory, NewJob, Next, Payer, Policy, Shape};
 use gq_model::{
     BootId, Card, CardAsk, CardHealth, End, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, Reason, RunKey,
-    Seconds, TaskIndex, Timestamp, Token, Uid,
+    Seconds, Timestamp, Token, Uid,
 };
 use gq_sched::{Plan, Planner, forecast};
 use std::{sync::Arc, time::Instant};
@@ -61,8 +61,14 @@ impl World {
             let node: NodeName = format!("n{at:04}").parse().unwrap();
             let cards = (0..8).map(card).collect();
             let boot = Some(BootId([7; 16]));
-            let found =
-                Event::NodeFound { node: node.clone(), boot, cpus: 128, memory: MiB(1 << 20), features: vec![], cards };
+            let found = Event::NodeFound {
+                node: node.clone(),
+                boot,
+                cpus: 128,
+                memory: MiB(1 << 20),
+                features: vec![],
+                cards,
+            };
             cluster.apply(&found).unwrap();
             cluster.apply(&Event::NodeSeen { node, link: Link::Up }).unwrap();
         }
@@ -88,8 +94,19 @@ impl World {
         let shapes = shapes.collect();
         let payer = Arc::new(Payer { uid: Uid(1000), partition: "main".into(), account: None, qos: None });
         let policy = Policy { depth, ..Policy::plain("bench") };
-        let spec = Arc::new(serde_json::from_str::<JobSpec>(r#"{"name":"x","work_dir":"/","umask":18}"#).unwrap());
-        Self { cluster, policy, planner: Planner::default(), now: 1_000_000, numbers, shapes, payer, spec, runs: vec![] }
+        let spec =
+            Arc::new(serde_json::from_str::<JobSpec>(r#"{"name":"x","work_dir":"/","umask":18}"#).unwrap());
+        Self {
+            cluster,
+            policy,
+            planner: Planner::default(),
+            now: 1_000_000,
+            numbers,
+            shapes,
+            payer,
+            spec,
+            runs: vec![],
+        }
     }
 
     fn at(&self) -> Timestamp {
@@ -155,7 +172,6 @@ impl World {
         let outcome = Outcome::without_exit(End::Completed, Reason::None, String::new());
         let event = Event::RunEnded { key, outcome, started: None, at: self.at(), next: Next::Over };
         self.cluster.apply(&event).unwrap();
-        let _ = TaskIndex(0);
     }
 }
 
@@ -196,7 +212,9 @@ pub(crate) fn rows() {
 
 /// How the cost of an event grows with the queue and with the shapes.
 fn growth() {
-    for (jobs, shapes) in [(1_000u64, 100u64), (10_000, 100), (100_000, 100), (100_000, 300), (100_000, 1_000)] {
+    for (jobs, shapes) in
+        [(1_000u64, 100u64), (10_000, 100), (100_000, 100), (100_000, 300), (100_000, 1_000)]
+    {
         let mut world = World::new(Depth::First(1));
         world.shapes.truncate(shapes as usize);
         let all: Vec<Arc<Shape>> = world.shapes.iter().cycle().take(SHAPES as usize).cloned().collect();
@@ -204,7 +222,8 @@ fn growth() {
         // The nodes are filled first, so that every case has the same running jobs.
         (0..20_000).for_each(|_| world.submit());
         world.pass();
-        let waiting: Vec<JobId> = world.cluster.jobs().filter(|job| job.runs.is_empty()).map(|job| job.id).collect();
+        let waiting: Vec<JobId> =
+            world.cluster.jobs().filter(|job| job.runs.is_empty()).map(|job| job.id).collect();
         for id in waiting {
             let outcome = Outcome::without_exit(End::Cancelled, Reason::Cancelled, String::new());
             let tasks = IndexSet::range(0, 0);

@@ -91,6 +91,7 @@ fn by_primary_group(place: &str) -> BTreeMap<u32, Vec<Uid>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gq_cluster::Access;
 
     fn policy(text: &str) -> Policy {
         let base = "[cluster]\nname = \"lab\"\nspool_dir = \"/x/spool\"\nstate_dir = \"/x/state\"\nrun_dir = \"/x/run\"\n";

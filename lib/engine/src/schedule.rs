@@ -4,7 +4,7 @@ use crate::{Context, Decision, Effect, Order, preempt, promise};
 use alloc::{boxed::Box, collections::BTreeMap};
 use gq_cluster::{Cluster, Event, Job, Policy};
 use gq_model::{Assignment, NodeName, RunKey, Seq};
-use gq_sched::{Planner, Start};
+use gq_sched::{Plans, Start};
 
 /// What time has brought: jobs whose time has come, advance reservations that are over, runs whose grace is over.
 pub(crate) fn due(cluster: &Cluster, context: &Context) -> Decision {
@@ -17,7 +17,12 @@ pub(crate) fn due(cluster: &Cluster, context: &Context) -> Decision {
 }
 
 /// One planning pass: starts, runs that are to make room, first promises.
-pub(crate) fn plan(planner: &mut Planner, cluster: &Cluster, policy: &Policy, context: &Context) -> Decision {
+pub(crate) fn plan(
+    planner: &mut impl Plans,
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+) -> Decision {
     let plan = planner.plan(cluster, policy, context.now);
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);

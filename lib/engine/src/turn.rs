@@ -13,7 +13,7 @@ use alloc::{
 };
 use gq_cluster::{Cluster, Event, IllegalEvent, Job, Policy};
 use gq_model::{End, JobId, Outcome, Timestamp, Token, Uid};
-use gq_sched::{Outlook, Planner};
+use gq_sched::{Outlook, Plans};
 
 /// An event with what its record needs of the state before it.
 #[derive(Clone, Debug)]
@@ -100,10 +100,10 @@ pub enum TurnError<E> {
 }
 
 /// A turn in the making.
-pub struct Turn<'a> {
+pub struct Turn<'a, P> {
     cluster: &'a mut Cluster,
     policy: &'a Policy,
-    planner: &'a mut Planner,
+    planner: &'a mut P,
     context: Context,
     steps: Vec<Step>,
     effects: Vec<Effect>,
@@ -119,7 +119,7 @@ struct Taken {
     twin: Option<usize>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a, P: Plans> Turn<'a, P> {
     /// Runs one turn over `inputs`; what time has brought and a planning pass come last. `planner` is what the passes before
     /// remember of this cluster; it forgets when the turn is not kept.
     ///
@@ -130,7 +130,7 @@ impl<'a> Turn<'a> {
     pub fn run<K: Keeper, C: Courier>(
         cluster: &'a mut Cluster,
         policy: &'a Policy,
-        planner: &'a mut Planner,
+        planner: &'a mut P,
         context: Context,
         inputs: &[Input],
         keeper: &mut K,

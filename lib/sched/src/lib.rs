@@ -35,6 +35,6 @@ pub use forecast::{Forecast, estimate, forecast};
 pub use outlook::{Effort, Outlook};
 pub use pass::Plan;
 pub use place::{could_ever, eligible_by_name};
-pub use planner::{Planner, Preemption, Start};
+pub use planner::{Planner, Plans, Preemption, Start};
 pub use priority::{Factors, factors};
 pub use share::{Share, shares};

@@ -33,6 +33,23 @@ pub struct Planner {
     bookings: (u64, usize),
 }
 
+/// What plans: the planner, or whoever watches it at work.
+pub trait Plans {
+    /// Says who starts now, who is reserved for, who has to make room, and why the others wait.
+    fn plan(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan;
+    /// Forgets everything: the policy changed, or the cluster was loaded anew.
+    fn forget(&mut self);
+}
+
+impl Plans for Planner {
+    fn plan(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan {
+        Self::plan(self, cluster, policy, now)
+    }
+    fn forget(&mut self) {
+        Self::forget(self);
+    }
+}
+
 impl Planner {
     /// Says who starts now, who is reserved for, who has to make room, and why the others wait.
     pub fn plan(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan {

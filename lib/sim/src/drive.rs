@@ -15,13 +15,13 @@ use crate::{
     watch::Watch,
     world::World,
 };
-use gq_cluster::{Cluster, Event};
+use gq_cluster::{Cluster, Event, Policy};
 use gq_engine::{
     Actor, Answer, ClientId, Context, Courier, Effect, Filing, Input, Keeper, Order, Over, Record, Refusal,
     Step, Submission, Turn,
 };
 use gq_model::{JobId, RunKey, Timestamp, Token};
-use gq_sched::{Outlook, Planner};
+use gq_sched::{Outlook, Plan, Planner, Plans};
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -47,8 +47,8 @@ fn second(at: Timestamp) -> i64 {
 pub(crate) struct Driven {
     /// What became of the jobs, in the order of the log.
     pub(crate) fates: Vec<Fate>,
-    /// How long each turn took.
-    pub(crate) turns: Vec<Duration>,
+    /// How long each planning pass took.
+    pub(crate) passes: Vec<Duration>,
     /// Why jobs were refused, each reason once, with how many.
     pub(crate) refusals: Vec<(String, u64)>,
     /// What was seen of the cards.
@@ -183,21 +183,37 @@ impl Courier for Book<'_> {
     fn over(&mut self, _jobs: Vec<Over>) {}
 }
 
+/// The planner, with a watch.
+#[derive(Default)]
+struct Timed {
+    planner: Planner,
+    passes: Vec<Duration>,
+}
+
+impl Plans for Timed {
+    fn plan(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan {
+        let began = Instant::now();
+        let plan = self.planner.plan(cluster, policy, now);
+        self.passes.push(began.elapsed());
+        plan
+    }
+    fn forget(&mut self) {
+        self.planner.forget();
+    }
+}
+
 /// The engine, with its clock.
 struct Engine<'w> {
     cluster: Cluster,
-    planner: Planner,
+    planner: Timed,
     world: &'w World,
-    turns: Vec<Duration>,
 }
 
 impl Engine<'_> {
     fn turn(&mut self, book: &mut Book<'_>, inputs: &[Input]) -> Result<(), Trouble> {
         let context = Context { now: stamp(book.now), shard: 0 };
-        let began = Instant::now();
-        let Self { cluster, planner, world, .. } = self;
+        let Self { cluster, planner, world } = self;
         let done = Turn::run(cluster, &world.policy, planner, context, inputs, &mut NoKeeper, book);
-        self.turns.push(began.elapsed());
         done.map_err(|error| Trouble::usage(format!("the engine stopped at second {}: {error:?}", book.now)))
     }
 
@@ -233,13 +249,12 @@ pub(crate) fn drive(world: &World, trace: &Trace, filling: bool) -> Result<Drive
         look_again: None,
         again: 0,
     };
-    let planner = Planner::default();
-    let mut engine = Engine { cluster: Cluster::default(), planner, world, turns: Vec::new() };
+    let mut engine = Engine { cluster: Cluster::default(), planner: Timed::default(), world };
     let mut watch = Watch::over(trace, &world.nodes, filling);
     engine.turn(&mut book, &[Input::Declared])?;
     let joined = book.nodes.join();
     engine.turn(&mut book, &joined)?;
-    engine.turns.clear();
+    engine.planner.passes.clear();
     let has_cards = world.nodes.iter().any(|node| !node.cards.is_empty());
     let mut requests = Requests::new(&trace.names, &world.policy, world.counts_memory, has_cards);
     let mut progress = Progress::new(trace.jobs.len() as u64);
@@ -276,7 +291,7 @@ pub(crate) fn drive(world: &World, trace: &Trace, filling: bool) -> Result<Drive
     }
     progress.finish();
     let cards = watch.map(|watch| watch.end_at(&engine.cluster));
-    Ok(Driven { fates: book.fates, turns: engine.turns, refusals: book.refusals, cards })
+    Ok(Driven { fates: book.fates, passes: engine.planner.passes, refusals: book.refusals, cards })
 }
 
 /// The token of the job at this place of the log.

@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Trouble> {
         cards: capacity.milli / u64::from(WHOLE),
         metrics: measure(&trace, &driven.fates, capacity),
         card_figures: driven.cards.clone(),
-        passes: passes(driven.turns, wall, trace.jobs.len()),
+        passes: passes(driven.passes, wall, trace.jobs.len()),
         ..Report::default()
     };
     report.note(&trace.notes);
@@ -108,7 +108,7 @@ fn place_plainly(world: &World, trace: &Trace, rule: PlacementAsk, seed: u64) ->
     for job in &trace.jobs {
         let began = Instant::now();
         let fitted = baseline::place(&mut nodes, &wish_of(job, &trace.names), rule, &mut dice);
-        driven.turns.push(began.elapsed());
+        driven.passes.push(began.elapsed());
         let start = fitted.then_some(job.submit);
         driven.fates.push(Fate { start, end: start.map(|at| at.saturating_add(job.run)), ..Fate::default() });
         if let Some(watch) = watch.as_mut()
@@ -158,20 +158,23 @@ fn policy_words(policy: PolicyAsk) -> String {
     }
 }
 
-fn passes(mut turns: Vec<Duration>, wall: Duration, jobs: usize) -> Passes {
-    turns.sort_unstable();
+fn passes(mut passes: Vec<Duration>, wall: Duration, jobs: usize) -> Passes {
+    passes.sort_unstable();
     let rank = |percent: usize| {
-        let place = (turns.len() * percent).div_ceil(100).saturating_sub(1);
-        turns.get(place).map_or(0.0, |turn| turn.as_secs_f64() * 1e6)
+        let place = (passes.len() * percent).div_ceil(100).saturating_sub(1);
+        passes.get(place).map_or(0.0, |pass| pass.as_secs_f64() * 1e6)
     };
-    let seconds = wall.as_secs_f64();
+    let (all, planning) = (wall.as_secs_f64(), passes.iter().sum::<Duration>().as_secs_f64());
+    let rate = |seconds: f64| if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 };
     Passes {
-        count: turns.len() as u64,
+        count: passes.len() as u64,
         p50_us: rank(50),
         p99_us: rank(99),
         max_us: rank(100),
-        wall_s: seconds,
-        jobs_per_s: if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 },
+        planning_s: planning,
+        wall_s: all,
+        planned_jobs_per_s: rate(planning),
+        jobs_per_s: rate(all),
     }
 }
 
