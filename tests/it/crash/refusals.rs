@@ -30,6 +30,12 @@ fn alter(lab: &Lab, statement: &str) {
     db.close().unwrap();
 }
 
+/// The format of the state, as this gqd wrote it.
+fn format(lab: &Lab) -> i64 {
+    let db = Connection::open(database(lab)).unwrap();
+    db.query_row("SELECT value FROM meta WHERE key = 'format'", [], |row| row.get(0)).unwrap()
+}
+
 #[test]
 fn gqd_refuses_what_is_not_its_queue() {
     let lab = Plan::new().node("n1", &cards(0)).ready();
@@ -88,15 +94,21 @@ fn folders_that_others_may_write_are_refused() {
 }
 
 #[test]
-fn a_state_that_is_newer_or_damaged_is_refused_with_the_place_named() {
+fn a_state_that_is_newer_or_older_or_damaged_is_refused_with_the_place_named() {
     let lab = Lab::with_cards(0);
     let (a, b) = (lab.submit("-H", "true"), lab.submit("-H", "true"));
     assert_eq!(lab.gqd.stop(), Some(0));
-    alter(&lab, "UPDATE meta SET value = 99 WHERE key = 'format'");
-    let before = fs::read(database(&lab)).unwrap();
-    says(&refused(&lab, &[]), &["gq.db", "99"]);
-    assert!(fs::read(database(&lab)).unwrap() == before, "a newer state is left untouched");
-    alter(&lab, "UPDATE meta SET value = 1 WHERE key = 'format'");
+    let format = format(&lab);
+    let older = ["reads formats from", "let the old gq finish its jobs", "gqd --init in an empty state_dir"];
+    for (other, words) in [(99, &["knows formats up to"][..]), (1, &older)] {
+        alter(&lab, &format!("UPDATE meta SET value = {other} WHERE key = 'format'"));
+        let before = fs::read(database(&lab)).unwrap();
+        let said = refused(&lab, &[]);
+        says(&said, &["gq.db", &format!("state of format {other};"), "nothing was touched"]);
+        says(&said, words);
+        assert!(fs::read(database(&lab)).unwrap() == before, "a state of format {other} is left untouched");
+    }
+    alter(&lab, &format!("UPDATE meta SET value = {format} WHERE key = 'format'"));
 
     let row = format!("UPDATE job SET body = replace(body, '{{', '(') WHERE id = {}", b.id);
     alter(&lab, &row);
