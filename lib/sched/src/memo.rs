@@ -146,7 +146,8 @@ impl Memo {
         if standing.serial != key.serial || standing.ranking != ranks.number() {
             let factors = priority::of_group(policy, &group.shape, &group.payer);
             let rank = priority::of_rank(&policy.weights, ranks.of(&group.payer));
-            let fixed = factors.total.saturating_add(rank);
+            let lead = crate::preempt::lead(policy, &group.payer);
+            let fixed = factors.total.saturating_add(rank).saturating_add(lead);
             *standing = Standing { serial: key.serial, fixed, ranking: ranks.number() };
         }
         standing.fixed

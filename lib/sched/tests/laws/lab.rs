@@ -27,7 +27,7 @@ pub struct Lab {
 
 /// So many cases, unless `PROPTEST_CASES` says otherwise.
 pub fn cases(count: u32) -> Config {
-    let mut config = Config::default();
+    let mut config = Config { max_shrink_time: 20_000, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = count;
     }
@@ -237,9 +237,9 @@ impl Lab {
         Planner::default().plan(&self.cluster, &self.policy, self.now)
     }
 
-    /// One planning pass; nothing is done about it.
-    pub fn plan(&mut self) -> Plan {
-        self.planner.plan(&self.cluster, &self.policy, self.now)
+    /// What the next pass would say. A planner takes it that what it says is done: this one forgets that it was asked.
+    pub fn plan(&self) -> Plan {
+        self.planner.clone().plan(&self.cluster, &self.policy, self.now)
     }
 
     /// Plans and does what the plan says until it has nothing to add at this moment. `check` sees every plan before it is done.
@@ -251,6 +251,7 @@ impl Lab {
         for _ in 0..20 {
             let mut plan = self.plan();
             check(self, &plan)?;
+            drop(self.planner.plan(&self.cluster, &self.policy, self.now));
             plan.starts.iter().cloned().for_each(|start| self.give(start));
             for one in &plan.preempt {
                 let due = self.now.after(one.grace);
@@ -324,6 +325,9 @@ impl Lab {
         self.now = self.now.max(at);
         let ripe: Vec<JobId> = self.cluster.queue().ripe(self.now).collect();
         ripe.into_iter().for_each(|job| self.apply(Event::Ripened { job }));
+        let over = self.cluster.bookings().filter(|booking| booking.end <= self.now);
+        let over: Vec<String> = over.map(|booking| booking.name.clone()).collect();
+        over.into_iter().for_each(|name| self.apply(Event::Unbooked { name }));
         for (until, key) in self.due() {
             if until <= self.now {
                 self.end(key);
@@ -338,7 +342,7 @@ impl Lab {
         true
     }
 
-    pub fn reason(&mut self, job: JobId) -> Reason {
+    pub fn reason(&self, job: JobId) -> Reason {
         let outlook = self.plan().outlook;
         outlook.of(self.cluster.job(job).unwrap(), &self.policy).0
     }

@@ -22,7 +22,7 @@ fn play_out(lab: &mut Lab) -> Result<(), TestCaseError> {
 }
 
 /// Whoever still waits could never run.
-fn check_left(lab: &mut Lab, site: &Site) -> Result<(), TestCaseError> {
+fn check_left(lab: &Lab, site: &Site) -> Result<(), TestCaseError> {
     let plan = lab.plan();
     prop_assert!(plan.starts.is_empty());
     for job in lab.cluster.jobs() {
@@ -55,7 +55,7 @@ proptest! {
         lab.policy.partitions.iter_mut().for_each(|p| p.state = PartitionState::Up);
         lab.planner.forget();
         play_out(&mut lab)?;
-        check_left(&mut lab, &site)?;
+        check_left(&lab, &site)?;
     }
 
     #[test]
@@ -94,15 +94,19 @@ proptest! {
     #[test]
     fn whoever_waits_in_line_starts_whatever_keeps_coming(
         site in a_firm_site(),
-        wish in a_plain_wish(a_shape()),
+        wish in a_plain_wish(a_shape().prop_map(|shape| lasting(shape, 100))),
         others in prop::collection::vec(a_plain_wish(a_shape()), 2..8),
     ) {
         let mut lab = site.lab();
+        let brief = |wish: Wish| Wish { shape: lasting(wish.shape.clone(), wish.shape.time_limit.map_or(7, |l| l.0)), ..wish };
+        let others: Vec<Wish> = others.into_iter().map(brief).collect();
         let able = lab.cluster.nodes().any(|node| {
             gq_sched::eligible_by_name(&wish.shape, node, &lab.policy)
                 && gq_sched::could_ever(&wish.shape, node.cpus, node.memory, &node.cards, &lab.policy)
         });
-        prop_assume!(able && wish.shape.time_limit.is_some());
+        if !able {
+            return Ok(());
+        }
         others.iter().for_each(|other| drop(lab.submit(other.clone())));
         lab.start();
         let job = lab.submit(wish);
@@ -174,10 +178,8 @@ fn a_wide_job_in_a_stream_of_narrow_ones_starts() {
 
 #[test]
 fn who_needs_all_licences_in_a_stream_of_those_who_need_one_starts() {
-    let licensed = |count| Shape {
-        licences: vec![LicenceAsk { name: "matlab".into(), count }],
-        ..shape(1, 0)
-    };
+    let licensed =
+        |count| Shape { licences: vec![LicenceAsk { name: "matlab".into(), count }], ..shape(1, 0) };
     for depth in [Depth::First(1), Depth::All] {
         let mut lab = Lab::new();
         lab.policy.depth = depth;

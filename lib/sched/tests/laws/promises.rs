@@ -47,6 +47,11 @@ fn a_licensed_shape() -> impl Strategy<Value = Shape> {
     })
 }
 
+/// All of one partition.
+fn a_shape_to_be_cut() -> impl Strategy<Value = Shape> {
+    a_licensed_shape().prop_map(|shape| Shape { partition: "cut".into(), ..shape })
+}
+
 /// Lets time pass until `until`, with a pass wherever something happens.
 fn pass_until(lab: &mut Lab, until: Timestamp, promised: &mut Promises) -> Result<(), TestCaseError> {
     loop {
@@ -115,7 +120,7 @@ proptest! {
     #[test]
     fn a_start_behind_the_first_that_cannot_start_does_not_delay_it(
         site in a_firm_site(),
-        moves in prop::collection::vec(a_calm_move(a_plain_wish(a_licensed_shape())), 1..40),
+        moves in prop::collection::vec(a_calm_move(a_plain_wish(a_shape_to_be_cut())), 1..40),
     ) {
         let mut lab = site.lab();
         lab.policy.depth = Depth::First(1);

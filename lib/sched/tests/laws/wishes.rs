@@ -23,8 +23,7 @@ pub fn an_ask() -> impl Strategy<Value = (CardAsk, bool)> {
             (CardAsk { count, memory: Some(MiB(gib * 1024)), ..CardAsk::default() }, slices)
         },
     );
-    let profiles =
-        vec!["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", "1g.6gb"];
+    let profiles = vec!["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", "1g.6gb"];
     let profiles = [profiles, vec!["2g.12gb", "1g.24gb", "2g.48gb"]].concat();
     let sliced = (1..3u32, prop::sample::select(profiles)).prop_map(|(count, profile)| {
         (CardAsk { count, profile: Some(profile.into()), ..CardAsk::default() }, false)
