@@ -195,10 +195,13 @@ fn held(cluster: &Cluster, is_meant: impl Fn(&Payer) -> bool) -> [u64; 3] {
     payers.fold([0; 3], |sum, (_, has)| [sum[0] + has.jobs, sum[1] + has.cpus, sum[2] + has.cards])
 }
 
+/// Limits, whose they are, and whom they are for.
+type Scope<'a> = (String, Limits, Box<dyn Fn(&Payer) -> bool + 'a>);
+
 /// No limit is passed that was not passed before.
 pub fn check_limits(before: &Cluster, after: &Lab) -> Result<(), TestCaseError> {
     let policy = &after.policy;
-    let mut scopes: Vec<(String, Limits, Box<dyn Fn(&Payer) -> bool + '_>)> = Vec::new();
+    let mut scopes: Vec<Scope<'_>> = Vec::new();
     for one in &policy.partitions {
         scopes.push((one.name.clone(), one.limits.clone(), Box::new(|p| p.partition == one.name)));
     }

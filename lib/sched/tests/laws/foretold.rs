@@ -7,7 +7,7 @@ use crate::{
     wishes::{Move, a_move},
 };
 use gq_cluster::{Depth, Shape, Weights};
-use gq_model::{JobId, NodeName, Seconds, Timestamp};
+use gq_model::{JobId, NodeName, Timestamp};
 use gq_sched::Planner;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +135,9 @@ proptest! {
         lab.policy.depth = depth;
         lab.node("ws0", 8, 8192, a100s(4));
         lab.node("ws1", 8, 4096, a100s(2));
-        jobs.into_iter().for_each(|job| drop(lab.submit(shape_of(job))));
+        for job in jobs {
+            lab.submit(shape_of(job));
+        }
         lab.start();
         let asked = shape_of(asked);
         let (_, at) =
@@ -148,6 +150,5 @@ proptest! {
             lab.start();
         }
         prop_assert!(depth != Depth::All || lab.now <= at, "expected {:?}, started {:?}", at, lab.now);
-        prop_assert!(at.after(Seconds(0)) > Timestamp(0));
     }
 }

@@ -145,7 +145,6 @@ proptest! {
     ) {
         let mut lab = site.lab();
         lab.slow = true;
-        let mut last: BTreeMap<JobId, Timestamp> = BTreeMap::new();
         for wish in wishes {
             lab.submit(wish);
         }
@@ -163,7 +162,6 @@ proptest! {
             }
             for (job, (at, _)) in &plan.outlook.reserved {
                 prop_assert!(*at > lab.now, "{job} is promised the past");
-                last.insert(*job, *at);
             }
             match lab.next(&plan) {
                 Some(next) => lab.go_to(next.max(lab.now.after(Seconds(1)))),

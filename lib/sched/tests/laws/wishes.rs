@@ -115,7 +115,7 @@ pub fn a_plain_wish(shape: impl Strategy<Value = Shape>) -> impl Strategy<Value 
 /// What happens.
 #[derive(Clone, Debug)]
 pub enum Move {
-    Submit(Wish),
+    Submit(Box<Wish>),
     /// Goes on to the next end.
     Run,
     /// A run ends early.
@@ -156,7 +156,7 @@ pub fn a_booking() -> impl Strategy<Value = BookingWish> {
 /// Moves in which nodes stay as they are and nobody makes bookings.
 pub fn a_calm_move(wish: impl Strategy<Value = Wish> + 'static) -> impl Strategy<Value = Move> {
     prop_oneof![
-        8 => wish.prop_map(Move::Submit),
+        8 => wish.prop_map(|wish| Move::Submit(Box::new(wish))),
         3 => Just(Move::Run),
         2 => any::<prop::sample::Index>().prop_map(Move::Early),
         1 => (1..30u64).prop_map(Move::Wait),
@@ -197,7 +197,7 @@ impl Lab {
         match step {
             Move::Submit(wish) => {
                 let not_before = wish.not_before.map(|at| Timestamp(at.0 + self.now.0));
-                self.submit(Wish { not_before, ..wish.clone() });
+                self.submit(Wish { not_before, ..(**wish).clone() });
             }
             Move::Run => drop(self.let_one_end()),
             Move::Early(index) => pick(index, &runs).into_iter().for_each(|key| self.end(key)),
@@ -211,12 +211,12 @@ impl Lab {
             Move::Cancel(index) => self.cancel(pick(index, &jobs)),
             Move::Fail(index) => self.fail(pick(index, &runs)),
             Move::Requeue(index) => {
-                for key in pick(index, &runs) {
+                if let Some(key) = pick(index, &runs) {
                     self.apply(Event::Stopped { key, why: Stopping::Requeue, by: None });
                 }
             }
             Move::Begin(index) => {
-                for key in pick(index, &runs) {
+                if let Some(key) = pick(index, &runs) {
                     self.apply(Event::Started { key, at: self.now, counted: self.now });
                 }
             }
