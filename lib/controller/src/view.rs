@@ -192,6 +192,9 @@ fn running(board: &Board, face: &Face<'_>, task: TaskIndex, run: &Run) -> JobVie
     view.cpus = run.cpus;
     view.memory_mib = run.memory;
     view.gpus = gpus(&run.node, &run.cards);
+    if let Some(node) = board.node(&run.node) {
+        name_slices(node, &run.cards, &mut view.gpus);
+    }
     view
 }
 
@@ -209,6 +212,19 @@ fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
         slice: card.slice.clone(),
     };
     cards.iter().map(gpu).collect()
+}
+
+/// Names the slices that were cut for a run: their order has a place only, and the node has told since what lies there.
+fn name_slices(node: &Node, cards: &[CardUse], gpus: &mut [GpuView]) {
+    for (held, gpu) in cards.iter().zip(gpus) {
+        let Some(place) = held.placement.filter(|_| gpu.uuid.is_none()) else { continue };
+        let card = node.cards.iter().find(|card| card.index == held.index);
+        let is_it = |slice: &&gq_model::Slice| {
+            slice.placement == Some(place) && held.slice.as_ref() == Some(&slice.profile)
+        };
+        let slice = card.and_then(|card| card.slices.iter().find(is_it));
+        gpu.uuid = slice.and_then(|slice| slice.uuid.clone());
+    }
 }
 
 /// The views of what has ended of a job: the last run of each task, and tasks that never started.
