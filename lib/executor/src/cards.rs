@@ -50,7 +50,7 @@ pub enum Wish {
 /// When there are no threads left.
 pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wish>> {
     let (give, wishes) = bounded(MAX_WISHES);
-    let looker = Looker { declared, driver: None, said: false, told: Vec::new() };
+    let looker = Looker { declared, driver: None, said: false, known: Vec::new(), told: Vec::new() };
     std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
 }
@@ -60,6 +60,8 @@ struct Looker {
     driver: Option<Nvml>,
     /// Whether it was said that there is no driver.
     said: bool,
+    /// The cards as the driver listed them last, in this life of the node.
+    known: Vec<Card>,
     /// The cards as they were told last.
     told: Vec<Card>,
 }
@@ -80,6 +82,7 @@ impl Looker {
                     Ok(Wish::Look(declared)) => {
                         if declared.library != self.declared.library {
                             self.driver = None;
+                            self.known.clear();
                         }
                         self.declared = declared;
                         changed = true;
@@ -98,19 +101,27 @@ impl Looker {
         }
     }
 
-    /// The cards as the driver lists them, and with what the conf declares.
+    /// The cards as the driver lists them, and with what the conf declares. Cards that were there are failing, not forgotten, when their
+    /// driver is gone or was opened anew: what waits for them waits on, and what they are is still shown.
     fn look(&mut self) -> (Vec<Card>, Vec<Card>) {
         if self.driver.is_none() {
             match gq_gpu::open(self.declared.library.as_deref()) {
-                Found::Cards(nvml) => self.driver = Some(nvml),
+                Found::Cards(nvml) => {
+                    nvml.recall(&self.known);
+                    self.driver = Some(nvml);
+                }
                 Found::None { why } => {
                     if !std::mem::replace(&mut self.said, true) {
                         log::info!("{why}: this node has no cards but those of its conf");
                     }
+                    for card in &mut self.known {
+                        card.health = CardHealth::Failed(why.clone());
+                    }
                 }
             }
         }
-        let found = self.driver.as_ref().map(Nvml::inventory).unwrap_or_default();
+        let found = self.driver.as_ref().map_or_else(|| self.known.clone(), Nvml::inventory);
+        self.known.clone_from(&found);
         // A driver that is missing, or that has lost all its cards, may be loaded or replaced until the next look.
         if found.iter().all(|card| card.health != CardHealth::Good) {
             self.driver = None;

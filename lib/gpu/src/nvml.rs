@@ -70,6 +70,11 @@ pub fn open(library: Option<&Path>) -> Found {
 }
 
 impl Nvml {
+    /// Takes over what was known of the cards when the driver was open before, so that one that fails now is known by its name.
+    pub fn recall(&self, cards: &[Card]) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = cards.to_vec();
+    }
+
     /// Lists the cards in the order of their indices, as they are now.
     ///
     /// A card that fails a query it must answer (name, UUID, memory, MIG mode, slices) is [`CardHealth::Failed`], listed as it
