@@ -85,11 +85,13 @@ pub enum CutError {
 }
 
 impl CutError {
-    /// The word for it: whether the card is not (or no longer) what the order took it for, or does not do what it should.
+    /// The word for it: whether what was to be had of the card is not (or not now) to be had, which is the trouble of those alone who ask
+    /// for it, or the card does not do what it should.
     pub const fn reason(&self) -> Reason {
         match self {
-            Self::Driver { .. } | Self::InUse { .. } => Reason::LaunchFailure,
+            Self::Driver { .. } => Reason::LaunchFailure,
             Self::Whole { .. }
+            | Self::InUse { .. }
             | Self::NoPlace { .. }
             | Self::Held { .. }
             | Self::NoRoom { .. }

@@ -184,7 +184,7 @@ fn what_another_client_has_open_is_said_and_stays() {
     bench.edit(|machine| machine.cards[0].slices[0].as_mut().unwrap().in_use = true);
     let e = bench.cut("4g.24gb", 0, 4, &[]).unwrap_err();
     assert!(matches!(e, CutError::InUse { index: 0, .. }), "{e}");
-    assert!(e.to_string().contains("DCGM") && e.reason() == Reason::LaunchFailure, "{e}");
+    assert!(e.to_string().contains("DCGM") && e.reason() == Reason::CardGone, "{e}");
     assert_eq!(bench.card(0).slices.len(), 1);
     bench.edit(|machine| machine.cards[0].slices[0].as_mut().unwrap().in_use = false);
     bench.edit(|machine| machine.cards[0].slices[0].as_mut().unwrap().pids = vec![77]);

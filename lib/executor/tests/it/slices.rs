@@ -169,7 +169,7 @@ fn a_monitor_that_holds_an_instance_is_named_and_nothing_starts() {
     lab.edit(|machine| machine.cards[0].slices[0].as_mut().unwrap().in_use = true);
     let kept = lab.run_on("touch ran", &[at("4g.24gb", 0, 4)]);
     let (fault, reason, detail) = lab.refused(kept);
-    assert_eq!((fault, reason), (Fault::Site, Reason::LaunchFailure));
+    assert_eq!((fault, reason), (Fault::Site, Reason::CardGone));
     assert!(detail.contains("DCGM"), "{detail}");
     assert!(!lab.work("ran").exists());
     // Beside it there is room.
