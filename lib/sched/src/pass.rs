@@ -560,9 +560,12 @@ impl<'a> Pass<'a> {
         if !is_unable {
             return None;
         }
-        let open = known.seats().any(|seat| self.ground.seats.get(seat).is_some_and(|seat| seat.open));
+        let is_open = |seat| self.ground.seats.get(seat).is_some_and(|seat| seat.open);
+        let lacks_cards = known.seats().any(is_open)
+            // What it asks for was there once: the nodes are there still, without it.
+            || (known.seats().next().is_none() && self.ground.has_open_but_for_cards(shape));
         self.memo.unable(key, health);
-        Some(if open && shape.demand.cards.count > 0 {
+        Some(if lacks_cards && shape.demand.cards.count > 0 {
             Reason::CardsUnavailable
         } else {
             Reason::NodesUnavailable

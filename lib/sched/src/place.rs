@@ -461,6 +461,14 @@ impl<'a> Ground<'a> {
         Some((at, Spot { seat, choice: self.accept(seat, shape, &offer)? }))
     }
 
+    /// Whether some node in sight would do for a job of this shape by its name, cpus and memory, whatever its cards are.
+    pub(crate) fn has_open_but_for_cards(&self, shape: &Shape) -> bool {
+        let open = self.seats.iter().filter(|(_, seat)| seat.open);
+        open.filter_map(|(_, seat)| self.node(seat)).any(|node| {
+            eligible_by_name(shape, node, self.policy) && Need::of(shape, node).fits(&Load::default(), node)
+        })
+    }
+
     /// Whether a node, empty and with the cards that are well now, could run a job of this shape.
     pub(crate) fn could_now(&self, index: u32, shape: &Shape) -> bool {
         let Some(seat) = self.seats.get(index).filter(|seat| seat.open) else { return false };
