@@ -1,5 +1,7 @@
 //! Cards: who gets which, what a job sees of them, and that no card is handed out twice.
 
+mod slices;
+
 use crate::lab::{Job, Lab, Plan, cards};
 use gq_model::End;
 use serde_json::{Value, json};
