@@ -13,6 +13,20 @@ pub(crate) struct Deck<'a> {
     pub(crate) layout: &'a Layout,
 }
 
+impl Deck<'_> {
+    /// All units there are.
+    pub(crate) fn all_units(self) -> Units {
+        let slots = (0..self.cards.len()).filter_map(|at| self.layout.slot(at));
+        slots.fold(0, |sum, slot| sum | slot.mask())
+    }
+
+    /// How many cards are free as a whole.
+    fn idle_cards(self, free: Units) -> u32 {
+        let slots = (0..self.cards.len()).filter_map(|at| self.layout.slot(at));
+        slots.fold(0, |count, slot| count + u32::from(slot.units > 0 && slot.mask() & !free == 0))
+    }
+}
+
 impl<'a> From<&'a Node> for Deck<'a> {
     fn from(node: &'a Node) -> Self {
         Self { cards: &node.cards, layout: node.layout() }
@@ -105,7 +119,7 @@ pub(crate) fn is_wanted(ask: &CardAsk, card: &Card) -> bool {
 pub(crate) struct Cutting<'a> {
     pub(crate) allows: Allows,
     pub(crate) rule: SliceRule,
-    pub(crate) options: &'a [Options],
+    pub(crate) options: &'a Options,
 }
 
 /// Chooses among `free` units of a node what a job of this shape asks for; none if there is too little.
@@ -208,10 +222,15 @@ fn choose_slices(deck: Deck<'_>, ask: &CardAsk, free: Units, cutting: &Cutting<'
         choice.cost.memory = choice.cost.memory.max(cost.memory);
         choice.cost.lost = choice.cost.lost.saturating_add(cost.lost);
         choice.cost.cuts = choice.cost.cuts.saturating_add(cost.cuts);
-        choice.cost.left = cost.left;
         choice.units |= units;
         choice.picks.push(pick);
     }
+    let rest = free & !choice.units;
+    if cutting.rule == SliceRule::LeastLoss {
+        let lost = cutting.options.wide.lost(deck.idle_cards(free), deck.idle_cards(rest));
+        choice.cost.lost = choice.cost.lost.saturating_add(lost);
+    }
+    choice.cost.left = rest.count_ones();
     Some(choice)
 }
 
@@ -241,70 +260,70 @@ fn best_slice(
             continue;
         }
         let bits = u16::try_from(on_card).unwrap_or(u16::MAX);
-        let options = card.grid.as_ref().and_then(|grid| cutting.options.iter().find(|o| o.is_of(grid)));
-        for candidate in candidates(at, card, ask, bits, cutting.allows.recut) {
+        let options = card.grid.as_ref().and_then(|grid| cutting.options.of_grid(grid));
+        let is_least_loss = cutting.rule == SliceRule::LeastLoss;
+        for_candidates(at, card, ask, bits, cutting.allows.recut, |candidate| {
             let taken = candidate.placement.mask();
-            let is_start = cutting.rule == SliceRule::LeastLoss;
-            let lost = options.filter(|_| is_start).map_or(0, |options| options.lost(bits, taken));
+            let lost = options.filter(|_| is_least_loss).map_or(0, |options| options.lost(bits, taken));
             let left = (bits & !taken).count_ones();
-            let draw = match cutting.rule {
+            let (draw, left) = match cutting.rule {
                 SliceRule::Random(seed) => {
-                    draw(seed, (u64::from(card.index) << 16) ^ u64::from(taken) ^ u64::from(round) << 40)
+                    let what = (u64::from(card.index) << 16) ^ u64::from(taken) ^ u64::from(round) << 40;
+                    (draw(seed, what), 0)
                 }
-                SliceRule::LeastLoss | SliceRule::BestFit | SliceRule::FirstFit => 0,
+                SliceRule::LeastLoss | SliceRule::BestFit => (0, left),
+                SliceRule::FirstFit => (0, 0),
             };
-            let left_counts =
-                if matches!(cutting.rule, SliceRule::LeastLoss | SliceRule::BestFit) { left } else { 0 };
-            let cost = Cost {
-                memory: candidate.memory,
-                lost,
-                cuts: u32::from(!candidate.exists),
-                left: left_counts,
-            };
+            let cost = Cost { memory: candidate.memory, cuts: u32::from(!candidate.exists), lost, left };
             // Of equal ones the card that comes first, and the highest place on it, but for the plain rules.
-            let start =
-                if is_start { candidate.placement.start } else { u8::MAX - candidate.placement.start };
-            let key = (cost, draw, at, Reverse(start));
+            let start = candidate.placement.start;
+            let key = (cost, draw, at, Reverse(if is_least_loss { start } else { u8::MAX - start }));
             if best.as_ref().is_none_or(|(other, ..)| key < *other) {
                 best = Some((key, slot.placed(candidate.placement), candidate.pick));
             }
-        }
+        });
     }
     best.map(|((cost, ..), units, pick)| (cost, units, pick))
 }
 
-/// The free slices of a card that serve a request, and with leave to cut, those that could be made.
-fn candidates(at: usize, card: &Card, ask: &CardAsk, free: u16, recut: bool) -> Vec<Candidate> {
+/// Shows the free slices of a card that serve a request, and with leave to cut, those that could be made.
+fn for_candidates(
+    at: usize,
+    card: &Card,
+    ask: &CardAsk,
+    free: u16,
+    recut: bool,
+    mut show: impl FnMut(Candidate),
+) {
     let is_free = |placement: &Placement| placement.mask() & !free == 0 && placement.mask() != 0;
     let serves = |name: &str, offers: &dyn Fn(MiB) -> bool| match (&ask.profile, ask.memory) {
         (Some(wanted), _) => wanted.eq_ignore_ascii_case(name),
         (None, Some(least)) => !name.contains(['+', '-']) && offers(least),
         (None, None) => false,
     };
-    let profile_of = |name: &str| card.grid.as_ref().and_then(|grid| grid.profile(name));
-    let mut found = Vec::new();
     for (position, slice) in card.slices.iter().enumerate() {
         if !serves(&slice.profile, &|least| slice.offers(least)) {
             continue;
         }
-        let memory = profile_of(&slice.profile).map_or(slice.memory, |profile| profile.memory);
+        let profile = card.grid.as_ref().and_then(|grid| grid.profile(&slice.profile));
+        let memory = profile.map_or(slice.memory, |profile| profile.memory);
         if let Some(placement) = slice_place(card, position).filter(is_free) {
-            found.push(Candidate { pick: Pick::Exists(at, position), placement, memory, exists: true });
+            show(Candidate { pick: Pick::Exists(at, position), placement, memory, exists: true });
         }
     }
-    let Some(grid) = card.grid.as_ref().filter(|_| recut) else { return found };
+    let Some(grid) = card.grid.as_ref().filter(|_| recut) else { return };
     for (number, profile) in grid.profiles.iter().enumerate() {
-        if !serves(&profile.name, &|least| profile.offers(least)) {
+        if u32::from(profile.size) > free.count_ones()
+            || !serves(&profile.name, &|least| profile.offers(least))
+        {
             continue;
         }
+        // One that is there already was shown above, and costs less.
         for placement in profile.placements().filter(is_free) {
-            if !found.iter().any(|c| c.placement == placement && c.memory == profile.memory && c.exists) {
-                let pick = Pick::Cut(at, number, placement);
-                found.push(Candidate { pick, placement, memory: profile.memory, exists: false });
-            }
+            let pick = Pick::Cut(at, number, placement);
+            show(Candidate { pick, placement, memory: profile.memory, exists: false });
         }
     }
-    found
 }
 
 /// A number without pattern made of two others (the finaliser of SplitMix64).

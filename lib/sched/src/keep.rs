@@ -102,7 +102,7 @@ impl Pass<'_> {
         let found = if holds && sure {
             let more: Vec<u32> = self.ground.seats.opened.iter().chain(&self.freed).copied().collect();
             let more = more.into_iter().filter(|seat| known.may_be_on(*seat));
-            self.ground.earliest_of(more, shape, now)
+            self.ground.earliest_of(more, shape, (now, old.as_ref().map_or(now, |kept| kept.at)))
         } else {
             earliest(&mut self.ground, &self.licences, known, shape)
         };
@@ -118,6 +118,9 @@ impl Pass<'_> {
             let units = spot.choice.units;
             Kept { job: job.id, seat: spot.seat, at, units, seen }
         });
+        // What would be above a limit is no better than what was reserved.
+        let new = new
+            .filter(|new| old.is_none() || self.over_limit(new.seat, new.units, shape, &job.payer).is_none());
         match (new, old) {
             (Some(new), Some(old)) if new.at < old.at => {
                 self.freed.push(old.seat);
@@ -209,7 +212,7 @@ pub(crate) fn earliest(
     let span = crate::need::span(shape.time_limit);
     let mut from = ground.now;
     loop {
-        let (at, spot) = ground.earliest_of(known.seats(), shape, from)?;
+        let (at, spot) = ground.earliest_of(known.seats(), shape, (from, Timestamp::NEVER))?;
         if shape.licences.is_empty() {
             return Some((at, spot));
         }

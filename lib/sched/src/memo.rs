@@ -1,7 +1,7 @@
 //! Memory of shapes: where jobs of a shape may be at all, and when they were last found to fit nowhere. Never decides anything.
 
 use crate::{
-    place::{could_ever, eligible_by_name},
+    place::{could_ever_with, eligible_by_name},
     priority,
     seats::Seats,
     share::Ranks,
@@ -168,7 +168,7 @@ pub(crate) fn learn(seats: &Seats, cluster: &Cluster, policy: &Policy, shape: &S
     for (index, seat) in seats.iter() {
         let Some(node) = cluster.node_at(seat.place) else { continue };
         if !eligible_by_name(shape, node, policy)
-            || !could_ever(shape, node.cpus, node.memory, &node.cards, policy)
+            || !could_ever_with(shape, (node.cpus, node.memory), (&**node).into(), policy)
         {
             continue;
         }

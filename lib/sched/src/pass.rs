@@ -68,6 +68,8 @@ pub(crate) struct Pass<'a> {
     quotas: Vec<Quota>,
     /// Partitions some of whose jobs are known not to fit, and whose first in line that cannot start is not found yet.
     firstless: Vec<bool>,
+    /// Whether somebody could not start before reservations were reached that may have been in his way.
+    passed_over: bool,
     /// Partitions whose first in line that cannot start is found.
     has_first: Vec<bool>,
     /// Reservations of the pass before whose jobs have not been reached yet.
@@ -80,6 +82,9 @@ pub(crate) struct Pass<'a> {
     pub(crate) plan: Plan,
 }
 
+/// Most passes in a row that ask for another at once.
+const MOST_AT_ONCE: u32 = 16;
+
 /// Runs one pass.
 pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan {
     let mut pass = Pass::begin(planner, cluster, policy, now);
@@ -89,7 +94,10 @@ pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now
     let mut freed = core::mem::take(&mut pass.freed);
     plan.outlook.effort.fits = pass.ground.asked;
     // Whoever was looked at before a reservation was given up may have missed the room: the next pass looks there again.
-    if !freed.is_empty() && kept.len() > 1 {
+    let again = !freed.is_empty() && (kept.len() > 1 || pass.passed_over);
+    // Should a plan not come to rest, it waits for the next event all the same.
+    planner.at_once = if again { planner.at_once.saturating_add(1) } else { 0 };
+    if again && planner.at_once % MOST_AT_ONCE != 0 {
         plan.outlook.look_again = Some(now);
     }
     freed.sort_unstable();
@@ -145,6 +153,7 @@ impl<'a> Pass<'a> {
             licences: Licences::of(cluster, policy, now),
             quotas: partitions.map(quota).collect(),
             firstless: alloc::vec![false; policy.partitions.len()],
+            passed_over: false,
             has_first: alloc::vec![false; policy.partitions.len()],
             old: VecDeque::new(),
             lifted: VecDeque::new(),
@@ -481,6 +490,7 @@ impl<'a> Pass<'a> {
         if matches!(lack, Lack::Licences) {
             self.plan.outlook.groups.insert(line.key, Reason::Licences);
         }
+        self.passed_over |= !self.old.is_empty();
         self.note_first(job, partition);
         match self.quotas.get_mut(partition as usize) {
             Some(Quota::Left(left)) if *left > 0 => {}

@@ -1,7 +1,7 @@
 //! Placement: which node, and when. Never decides whose turn it is.
 
 use crate::{
-    cards::{Allows, Choice, Cost, Cutting, Deck, choose, is_wanted},
+    cards::{Allows, Choice, Cost, Cutting, Deck, choose},
     memo::Known,
     need::Need,
     options::Options,
@@ -22,30 +22,23 @@ pub fn eligible_by_name(shape: &Shape, node: &Node, policy: &Policy) -> bool {
 
 /// Whether a node with these things, empty and well, could run a job of this shape.
 pub fn could_ever(shape: &Shape, cpus: u32, memory: MiB, cards: &[Card], policy: &Policy) -> bool {
+    let layout = Layout::of(cards);
+    could_ever_with(shape, (cpus, memory), Deck { cards, layout: &layout }, policy)
+}
+
+/// The same with the cards laid out already. A card that fails may be well again: as if all were.
+pub(crate) fn could_ever_with(shape: &Shape, size: (u32, MiB), deck: Deck<'_>, policy: &Policy) -> bool {
     let fits_memory = match shape.demand.memory {
-        Memory::Amount(m) => m <= memory,
+        Memory::Amount(m) => m <= size.1,
         Memory::WholeNode => true,
     };
-    if shape.demand.cpus > cpus || !fits_memory {
+    if shape.demand.cpus > size.0 || !fits_memory {
         return false;
     }
-    let ask = &shape.demand.cards;
-    let whole = cards.iter().filter(|c| !c.mig && is_wanted(ask, c)).count();
-    let is_for_cards = ask.profile.is_none() && whole >= ask.count as usize;
-    if ask.count == 0 || (is_for_cards && (ask.memory.is_none() || allows(policy, shape).cards_by_memory)) {
-        return true;
-    }
-    if ask.profile.is_none() && !shape.slices_by_memory {
-        return false;
-    }
-    // A card that fails may be well again: as if all were.
-    let well: Vec<Card> =
-        cards.iter().map(|card| Card { health: gq_model::CardHealth::Good, ..card.clone() }).collect();
-    let layout = Layout::of(&well);
-    let deck = Deck { cards: &well, layout: &layout };
-    let cutting =
-        Cutting { allows: allows(policy, shape), rule: gq_cluster::SliceRule::LeastLoss, options: &[] };
-    choose(deck, shape, layout.good(), &cutting).is_some()
+    let options = Options::default();
+    let rule = gq_cluster::SliceRule::FirstFit;
+    let cutting = Cutting { allows: allows(policy, shape), rule, options: &options };
+    shape.demand.cards.count == 0 || choose(deck, shape, deck.all_units(), &cutting).is_some()
 }
 
 /// What the partition of a shape allows.
@@ -74,7 +67,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) started: BTreeMap<u32, Vec<Claim>>,
     /// Advance reservations that are not over, by seat.
     pub(crate) bookings: BTreeMap<u32, Vec<&'a Arc<Booking>>>,
-    pub(crate) options: &'a [Options],
+    pub(crate) options: &'a Options,
     pub(crate) asked: u32,
 }
 
@@ -412,8 +405,22 @@ impl<'a> Ground<'a> {
     /// How good what there is for a task on a seat now would be.
     fn keyed(&mut self, index: u32, shape: &Shape) -> Option<(Key, Offer)> {
         let offer = self.offer_now(index, shape, true)?;
-        let left = self.seats.get(index)?.cpus_free().saturating_sub(shape.demand.cpus);
+        let left = self.lack_of_cpus(index, shape, &offer)?;
         Some(((offer.cost, left, index), offer))
+    }
+
+    /// What a task would leave of a seat's cpus. Of cards in several sizes those cards count for more that would stay without cpus: how much
+    /// less of the cpus is left than of the cards, in thousandths, and then the cpus.
+    fn lack_of_cpus(&self, index: u32, shape: &Shape, offer: &Offer) -> Option<u32> {
+        let seat = self.seats.get(index)?;
+        let left = seat.cpus_free().saturating_sub(shape.demand.cpus);
+        if seat.class.is_some() || shape.demand.cards.count == 0 {
+            return Some(left);
+        }
+        let node = self.node(seat)?;
+        let part = |of: u32, all: u32| of.saturating_mul(1000) / all.max(1);
+        let cards = part(offer.cost.left, seat.good.count_ones());
+        Some(cards.saturating_sub(part(left, node.cpus)).saturating_mul(4096).saturating_add(left.min(4095)))
     }
 
     /// The best of these seats for a task now.
@@ -439,18 +446,18 @@ impl<'a> Ground<'a> {
         best
     }
 
-    /// The earliest time from `from` on at which a task can run to its limit on one of these seats, and the best spot then.
+    /// The earliest time between these two at which a task can run to its limit on one of these seats, and the best spot then.
     pub(crate) fn earliest_of(
         &mut self,
         seats: impl Iterator<Item = u32>,
         shape: &Shape,
-        from: Timestamp,
+        (from, until): (Timestamp, Timestamp),
     ) -> Option<(Timestamp, Spot)> {
         let mut best: Option<((Timestamp, Key), Offer)> = None;
         for index in seats {
             let Some(seat) = self.seats.get(index).filter(|seat| seat.open) else { continue };
             let left = seat.cpus_free().saturating_sub(shape.demand.cpus);
-            let not_after = best.as_ref().map_or(Timestamp::NEVER, |((at, _), _)| *at);
+            let not_after = best.as_ref().map_or(until, |((at, _), _)| *at);
             let Some((at, offer)) = self.earliest_offer(index, shape, from, not_after) else { continue };
             let key = (at, (offer.cost, left, index));
             if best.as_ref().is_none_or(|(other, _)| key < *other) {

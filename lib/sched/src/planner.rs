@@ -3,7 +3,7 @@
 //! start anywhere is asked again only of nodes with more room.
 
 use crate::{Plan, memo::Memo, options::Options, seats::Seats, share::Ranks};
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use gq_cluster::{Booking, Cluster, Depth, Policy, Units};
 use gq_model::{CardUse, JobId, NodeName, Timestamp};
 
@@ -24,11 +24,12 @@ pub struct Planner {
     pub(crate) seats: Seats,
     pub(crate) memo: Memo,
     pub(crate) kept: Vec<Kept>,
+    /// How many passes in a row asked for another at once.
+    pub(crate) at_once: u32,
     /// Seats where the last pass gave up a reservation.
     pub(crate) reopened: Vec<u32>,
     pub(crate) ranks: Ranks,
-    pub(crate) options: Vec<Options>,
-    demand: BTreeMap<String, u64>,
+    pub(crate) options: Options,
     /// The cluster's revision and how many bookings had begun or ended.
     bookings: (u64, usize),
 }
@@ -80,31 +81,10 @@ impl Planner {
             self.memo.doubt();
         }
         self.ranks.refresh(cluster, policy, now);
-        self.weigh_options(cluster);
-    }
-
-    /// Weighs the options of every grid there is by what waits. Only clusters with cards in MIG mode have any.
-    fn weigh_options(&mut self, cluster: &Cluster) {
-        if self.seats.grids.is_empty() {
-            return;
+        // Only clusters with cards in MIG mode have any.
+        if !self.seats.grids.is_empty() {
+            self.options.refresh(cluster.queue(), &self.seats.grids);
         }
-        let mut demand: BTreeMap<String, u64> = BTreeMap::new();
-        for (_, group) in cluster.queue().groups() {
-            if let Some(profile) = &group.shape.demand.cards.profile {
-                let sum = demand.entry(profile.clone()).or_default();
-                *sum = sum.saturating_add(group.jobs.len() as u64);
-            }
-        }
-        let demand = demand.into_iter().map(|(name, count)| (name, count.next_power_of_two())).collect();
-        let mut options: Vec<Options> = Vec::new();
-        let same = self.demand == demand;
-        for grid in &self.seats.grids {
-            match self.options.iter().find(|o| same && o.is_of(grid)) {
-                Some(known) => options.push(known.clone()),
-                None => options.push(Options::of(grid, &demand)),
-            }
-        }
-        (self.options, self.demand) = (options, demand);
     }
 }
 
