@@ -45,7 +45,19 @@ fn site<'a>(node: &'a Node, booking: Option<&Booking>) -> Option<Site<'a>> {
 impl Site<'_> {
     fn fits(&self, shape: &Shape, policy: &Policy) -> bool {
         eligible_by_name(shape, self.node, policy)
+            && self.may_hold(shape)
             && could_ever(shape, self.node.cpus, self.node.memory, &self.cards, policy)
+    }
+    /// Whether its cards may hold so many slices of the profile together, whatever their places: of some, such as `1g.10gb+me`, a card
+    /// holds one, though there is room for more.
+    fn may_hold(&self, shape: &Shape) -> bool {
+        let Some(profile) = &shape.demand.cards.profile else { return true };
+        let most = |card: &Card| match card.grid.as_ref().and_then(|grid| grid.profile(profile)) {
+            Some(profile) => usize::from(profile.most),
+            None => card.slices.iter().filter(|slice| slice.profile.eq_ignore_ascii_case(profile)).count(),
+        };
+        let sum: usize = self.cards.iter().filter(|card| card.mig).map(most).sum();
+        sum >= shape.demand.cards.count as usize
     }
     /// A node that is declared without its size, and was never seen, may have anything.
     fn is_unknown(&self) -> bool {

@@ -264,6 +264,7 @@ fn what_no_card_can_be_is_refused_with_what_there_is() {
         (&recut.lab, "--slice=1g.10gb:8 -n 8", 1, &["holds more than 7 of them together"]),
         (&recut.lab, "--slice=3g.40gb:3 -n 3", 1, &["holds more than 2 of them together"]),
         (&recut.lab, "--slice=4g.40gb:2 -n 2", 1, &["holds more than 1 of them together"]),
+        (&recut.lab, "--slice=1g.10gb+me:2 -n 2", 1, &["holds more than 1 of them together"]),
         (&recut.lab, "--gpus=1", 1, &["1 whole card", "for slices 1g.10gb"]),
         (
             &whole,
@@ -316,7 +317,7 @@ fn a_slice_that_disappears_holds_up_only_the_job_that_needs_it() {
     });
     // Nobody has looked yet: it is given to the next job, and the node finds it gone.
     rig.cancel(&[holder]);
-    let view = waits.when("it waits for what is gone", |view| view["reason"] == "ReqGRESNotAvail");
+    waits.when("it waits for what is gone", |view| view["reason"] == "ReqGRESNotAvail");
     assert_eq!(waits.state(), JobState::Pending);
     let why = rig.lab.say(&format!("gqstat --why {}", waits.id)).ok();
     assert!(why.contains("3g.40gb"), "{why}");
@@ -370,7 +371,7 @@ fn slices_of_a_card_that_fails_are_waited_for() {
     rig.lab.submit("--slice=1g.10gb", SEEN).output();
     rig.edit(|machine| machine.cards[0].fails = Some(standin_nvml::Code::GpuIsLost));
     let waits = rig.lab.submit("--slice=2g.20gb", SEEN);
-    let view = waits.when("it waits for the card", |view| view["reason"] == "ReqGRESNotAvail");
+    waits.when("it waits for the card", |view| view["reason"] == "ReqGRESNotAvail");
     assert!(rig.lab.say("gqstat --nodes").ok().contains("XID 79"));
     rig.is_not_drained();
     rig.lab.submit("", SEEN).output();
@@ -399,6 +400,32 @@ fn declared_slices_need_no_driver_and_are_never_cut() {
     assert_eq!(lab.say("gqcancel --me").code, 0);
     assert_eq!(lab.submit("--slice=3g.40gb:2 -n 2", SEEN).output(), "0/0,0/3g.40gb,3g.40gb/0\n");
     lab.say("gqsub --gpus=1 --wrap true").refused(1);
+}
+
+/// The conf may tell of a card that the driver knows: that it is in MIG mode, but not how it is cut when it is cut anew.
+#[test]
+fn a_declared_card_is_cut_unless_its_slices_are_declared() {
+    let declared = "[[node.gpu]]\nmodel = \"A100-SXM4-80GB\"\nmemory = \"80G\"\n";
+    let start = |more: &str| {
+        let driver = tempfile::tempdir().unwrap();
+        standin_nvml::place(driver.path(), &standin_nvml::shipped("a100-empty").unwrap()).unwrap();
+        let node = format!("{}{declared}{more}\n", cards(0));
+        let plan = Plan::new().node("n1", &node).env("LD_LIBRARY_PATH", driver.path()).tables(RECUT);
+        Rig { lab: plan.start(), driver }
+    };
+    let rig = start("mig = true");
+    let seen = Seen::of(&rig.lab.submit("--slice=2g.20gb", SEEN).output());
+    assert_eq!(rig.start_of(seen.one("2g.20gb")), 4);
+
+    let rig = start("slices = [\"3g.40gb\"]");
+    let table = until("the card fails", || {
+        let table = rig.lab.say("gqstat --nodes").ok();
+        table.contains("declared with more slices 3g.40gb than it has").then_some(table)
+    });
+    assert!(table.contains("change [[node.gpu]], or leave it out"), "{table}");
+    assert_eq!(rig.lab.submit("--slice=3g.40gb", SEEN).reason(), Reason::CardsUnavailable);
+    assert!(rig.real().is_empty());
+    rig.is_not_drained();
 }
 
 /// Daemons are killed while the driver is being asked to cut, and between that and the start.
