@@ -248,7 +248,8 @@ impl Lab {
         mut check: impl FnMut(&Self, &Plan) -> Result<(), TestCaseError>,
     ) -> Result<Plan, TestCaseError> {
         let (mut starts, mut preempt) = (Vec::new(), Vec::new());
-        for _ in 0..20 {
+        // Fewer than those after which a planner gives up.
+        for _ in 0..12 {
             let mut plan = self.plan();
             check(self, &plan)?;
             drop(self.planner.plan(&self.cluster, &self.policy, self.now));

@@ -114,13 +114,15 @@ fn could_start(lab: &Lab, plan: &Plan, job: &Job, node: &gq_cluster::Node) -> bo
 }
 
 /// Nobody who asks for no cards, licences or reservations, and is not kept back by a limit, could start now.
-fn check_nobody_is_left(lab: &Lab, plan: &Plan) -> Result<(), TestCaseError> {
+fn check_nobody_is_left(lab: &Lab, site: &Site, plan: &Plan) -> Result<(), TestCaseError> {
     for job in lab.cluster.jobs().filter(|job| job.is_eligible()) {
         let shape = &job.shape;
         let partition = lab.policy.partition(&shape.partition).unwrap();
         let fcfs = partition.depth.unwrap_or(lab.policy.depth) == Depth::Fcfs;
         let plain = shape.demand.cards.count == 0 && shape.licences.is_empty() && shape.reservation.is_none();
         let reason = plan.outlook.of(job, &lab.policy).0;
+        // How many cpus he counts for who wants to be alone depends on the node.
+        let plain = plain && (site.limits == 0 || !shape.demand.exclusive);
         let waits_for_others = matches!(reason, Reason::Priority | Reason::Resources);
         if fcfs || !plain || !partition.state.starts() || !waits_for_others {
             continue;
@@ -170,7 +172,7 @@ proptest! {
             lab.pass(check_starts)?;
             let plan = lab.plan();
             prop_assert!(site.limits != 0 || plan.starts.is_empty());
-            check_nobody_is_left(&lab, &plan)?;
+            check_nobody_is_left(&lab, &site, &plan)?;
             // With limits it may depend on the node: the best spot for a job may be above one, and another below.
             if site.limits == 0 {
                 prop_assert_eq!(nudged(&lab, &site).starts, vec![]);
