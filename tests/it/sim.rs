@@ -84,7 +84,8 @@ fn plainly(jobs: &[Job], procs: i64, easy: bool) -> Vec<i64> {
         };
         let shadow = ends.into_iter().find(|end| free_at(*end, &running) >= jobs[head].procs).unwrap();
         let mut extra = free_at(shadow, &running) - jobs[head].procs;
-        for at in queue[1..].to_vec() {
+        let behind = queue[1..].to_vec();
+        for at in behind {
             let job = jobs[at];
             let ends_in_time = now + job.limit <= shadow;
             if job.procs <= free(&running) && (ends_in_time || job.procs <= extra) {

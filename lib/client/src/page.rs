@@ -27,6 +27,7 @@ const PAGES: &[(&str, &str)] = &[
     ("gqsub", "1"),
     ("gqstat", "1"),
     ("gqcancel", "1"),
+    ("gqsim", "1"),
     ("gq.conf", "5"),
     ("gq", "7"),
     ("gqctl", "8"),

@@ -4,7 +4,7 @@ use crate::options::Options;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use gq_cluster::{Layout, Node, Shape, SliceRule, Units, slice_place};
-use gq_model::{Card, CardAsk, CardHealth, CardUse, MiB, Placement};
+use gq_model::{Card, CardAsk, CardHealth, CardUse, MiB, Placement, Slice};
 
 /// The cards of a node and how they lie.
 #[derive(Clone, Copy)]
@@ -217,8 +217,8 @@ fn are_all_alike(pool: &[(usize, &Card)]) -> bool {
 /// Slices, one after the other, each where it costs least.
 fn choose_slices(deck: Deck<'_>, ask: &CardAsk, free: Units, cutting: &Cutting<'_>) -> Option<Choice> {
     let mut choice = Choice::default();
-    for round in 0..ask.count {
-        let (cost, units, pick) = best_slice(deck, ask, free & !choice.units, cutting, round)?;
+    for _ in 0..ask.count {
+        let (cost, units, pick) = best_slice(deck, ask, free & !choice.units, cutting, &choice.picks)?;
         choice.cost.memory = choice.cost.memory.max(cost.memory);
         choice.cost.lost = choice.cost.lost.saturating_add(cost.lost);
         choice.cost.cuts = choice.cost.cuts.saturating_add(cost.cuts);
@@ -250,7 +250,7 @@ fn best_slice(
     ask: &CardAsk,
     free: Units,
     cutting: &Cutting<'_>,
-    round: u32,
+    chosen: &[Pick],
 ) -> Option<(Cost, Units, Pick)> {
     let mut best: Option<(Rank, Units, Pick)> = None;
     for (at, card) in deck.cards.iter().enumerate().filter(|(_, card)| card.mig) {
@@ -262,13 +262,13 @@ fn best_slice(
         let bits = u16::try_from(on_card).unwrap_or(u16::MAX);
         let options = card.grid.as_ref().and_then(|grid| cutting.options.of_grid(grid));
         let is_least_loss = cutting.rule == SliceRule::LeastLoss;
-        for_candidates(at, card, ask, bits, cutting.allows.recut, |candidate| {
+        for_candidates(at, card, ask, bits, cutting.allows.recut, chosen, |candidate| {
             let taken = candidate.placement.mask();
             let lost = options.filter(|_| is_least_loss).map_or(0, |options| options.lost(bits, taken));
             let left = (bits & !taken).count_ones();
             let (draw, left) = match cutting.rule {
                 SliceRule::Random(seed) => {
-                    let what = (u64::from(card.index) << 16) ^ u64::from(taken) ^ u64::from(round) << 40;
+                    let what = (u64::from(card.index) << 16) ^ u64::from(taken) ^ (chosen.len() as u64) << 40;
                     (draw(seed, what), 0)
                 }
                 SliceRule::LeastLoss | SliceRule::BestFit => (0, left),
@@ -286,13 +286,15 @@ fn best_slice(
     best.map(|((cost, ..), units, pick)| (cost, units, pick))
 }
 
-/// Shows the free slices of a card that serve a request, and with leave to cut, those that could be made.
+/// Shows the free slices of a card that serve a request, and with leave to cut, those that could be made. `chosen`: what the request is
+/// given already.
 fn for_candidates(
     at: usize,
     card: &Card,
     ask: &CardAsk,
     free: u16,
     recut: bool,
+    chosen: &[Pick],
     mut show: impl FnMut(Candidate),
 ) {
     let is_free = |placement: &Placement| placement.mask() & !free == 0 && placement.mask() != 0;
@@ -319,7 +321,18 @@ fn for_candidates(
             continue;
         }
         // One that is there already was shown above, and costs less.
+        let being_cut =
+            chosen.iter().filter(|pick| matches!(pick, Pick::Cut(a, n, _) if (*a, *n) == (at, number)));
+        let room = usize::from(profile.most).saturating_sub(being_cut.count());
         for placement in profile.placements().filter(is_free) {
+            // Of some profiles, such as 1g.10gb+me, a card holds fewer than there are places. What lies in the way goes first.
+            let is_beside = |slice: &&Slice| {
+                slice.profile.eq_ignore_ascii_case(&profile.name)
+                    && slice.placement.is_none_or(|place| !place.overlaps(placement))
+            };
+            if card.slices.iter().filter(is_beside).count() >= room {
+                continue;
+            }
             let pick = Pick::Cut(at, number, placement);
             show(Candidate { pick, placement, memory: profile.memory, exists: false });
         }

@@ -97,7 +97,7 @@ pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now
     let again = !freed.is_empty() && (kept.len() > 1 || pass.passed_over);
     // Should a plan not come to rest, it waits for the next event all the same.
     planner.at_once = if again { planner.at_once.saturating_add(1) } else { 0 };
-    if again && planner.at_once % MOST_AT_ONCE != 0 {
+    if again && !planner.at_once.is_multiple_of(MOST_AT_ONCE) {
         plan.outlook.look_again = Some(now);
     }
     freed.sort_unstable();
