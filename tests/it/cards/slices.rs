@@ -402,6 +402,28 @@ fn declared_slices_need_no_driver_and_are_never_cut() {
     lab.say("gqsub --gpus=1 --wrap true").refused(1);
 }
 
+/// A card has one slice with the media engines, however many places there are for it.
+#[test]
+fn what_a_card_can_have_but_once_goes_from_one_job_to_the_next() {
+    let mut machine = standin_nvml::shipped("a100-empty").unwrap();
+    machine.cards.push(machine.cards[0].clone());
+    machine.cards[1].uuid = "GPU-5c3a1f0e-2b77-5d14-8a9f-6f1a0e4b7c22".to_owned();
+    (machine.cards[1].minor, machine.cards[1].bus) = (Some(1), 11);
+    let rig = Rig::of(&machine, RECUT);
+    let (both, seen) = rig.holder("--slice=1g.10gb+me:2 -n 2");
+    assert_eq!(seen.profiles, ["1g.10gb+me", "1g.10gb+me"]);
+    rig.shows(0, &["1g.10gb+me"]);
+    rig.shows(1, &["1g.10gb+me"]);
+    let next = rig.lab.submit("--slice=1g.10gb+me", SEEN);
+    assert_eq!(next.reason(), Reason::Resources);
+    rig.lab.submit("--slice=1g.10gb -t 1", SEEN).output();
+    assert_eq!(next.state(), JobState::Pending);
+    rig.cancel(&[both]);
+    Seen::of(&next.output()).one("1g.10gb+me");
+    let node = rig.lab.node("n1").said();
+    assert!(!node.contains("cannot be launched"), "it was not tried in vain: {node}");
+}
+
 /// The conf may tell of a card that the driver knows: that it is in MIG mode, but not how it is cut when it is cut anew.
 #[test]
 fn a_declared_card_is_cut_unless_its_slices_are_declared() {
