@@ -5,7 +5,7 @@ use crate::lab::{Dice, Job, Lab, Plan, cards, until};
 use gq_model::{End, JobState, Reason};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use standin_nvml::{Bare, Machine, Place};
+use standin_nvml::{Bare, Code, Machine, Place};
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
 const RECUT: &str = "[[partition]]\nname = \"main\"\nrecut = true\n";
@@ -364,20 +364,42 @@ fn a_slice_that_disappears_under_its_job_is_not_handed_out_and_hurts_nobody_else
     rig.shows(1, &["3g.40gb", "1g.10gb", "1g.10gb"]);
 }
 
-/// A card that fails altogether: its slices are not handed out, and the node goes on.
+/// A card that fails altogether, and a driver that is gone: slices are not handed out and what cards there are is not forgotten, the node
+/// goes on, and who waits is served when they are back.
 #[test]
 fn slices_of_a_card_that_fails_are_waited_for() {
+    type Edit = fn(&mut Machine);
+    let ways: [(Edit, Edit, &str); 2] = [
+        (
+            |machine| machine.cards[0].fails = Some(Code::GpuIsLost),
+            |machine| machine.cards[0].fails = None,
+            "XID 79",
+        ),
+        (
+            |machine| machine.fails = Some(Code::DriverNotLoaded),
+            |machine| machine.fails = None,
+            "the NVIDIA driver does not answer",
+        ),
+    ];
     let rig = Rig::shipped("a100-empty", RECUT);
     rig.lab.submit("--slice=1g.10gb", SEEN).output();
-    rig.edit(|machine| machine.cards[0].fails = Some(standin_nvml::Code::GpuIsLost));
-    let waits = rig.lab.submit("--slice=2g.20gb", SEEN);
-    waits.when("it waits for the card", |view| view["reason"] == "ReqGRESNotAvail");
-    assert!(rig.lab.say("gqstat --nodes").ok().contains("XID 79"));
-    rig.is_not_drained();
-    rig.lab.submit("", SEEN).output();
-    rig.edit(|machine| machine.cards[0].fails = None);
-    rig.look();
-    Seen::of(&waits.output()).one("2g.20gb");
+    for (fail, mend, words) in ways {
+        rig.edit(fail);
+        let waits = rig.lab.submit("--slice=2g.20gb", SEEN);
+        waits.when("it waits for the card", |view| view["reason"] == "ReqGRESNotAvail");
+        // It stays so from look to look, and more of them may come.
+        rig.look();
+        let more = rig.lab.submit("--slice=1g.20gb", SEEN);
+        assert_eq!(more.reason(), Reason::CardsUnavailable);
+        let table = rig.lab.say("gqstat --nodes").ok();
+        assert!(table.contains(words) && table.contains("A100-SXM4-80GB"), "{table}");
+        rig.is_not_drained();
+        rig.lab.submit("", SEEN).output();
+        rig.edit(mend);
+        rig.look();
+        Seen::of(&waits.output()).one("2g.20gb");
+        Seen::of(&more.output()).one("1g.20gb");
+    }
 }
 
 #[test]
