@@ -8,6 +8,7 @@ fn lab() -> Lab {
                 [[node.gpu]]\nmodel = \"A100-SXM4-80GB\"\ncount = 4\nmemory = \"80G\"\n";
     Plan::new()
         .node("n1", node)
+        .scheduler("priority_size = 0\npriority_age = 0")
         .tables("[[partition]]\nname = \"main\"\ndefault = true\n[[partition]]\nname = \"gpu\"\n")
         .start()
 }

@@ -434,8 +434,11 @@ fn what_a_card_can_have_but_once_goes_from_one_job_to_the_next() {
     let rig = Rig::of(&machine, RECUT);
     let (both, seen) = rig.holder("--slice=1g.10gb+me:2 -n 2");
     assert_eq!(seen.profiles, ["1g.10gb+me", "1g.10gb+me"]);
-    rig.shows(0, &["1g.10gb+me"]);
-    rig.shows(1, &["1g.10gb+me"]);
+    // What was cut has a name as soon as the node has told of it.
+    until("both are told of", || {
+        let all = [rig.slices(0), rig.slices(1)].concat();
+        (all.len() == 2 && all.iter().all(|slice| slice.uuid.is_some())).then_some(())
+    });
     let next = rig.lab.submit("--slice=1g.10gb+me", SEEN);
     assert_eq!(next.reason(), Reason::Resources);
     rig.lab.submit("--slice=1g.10gb -t 1", SEEN).output();
