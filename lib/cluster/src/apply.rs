@@ -4,7 +4,7 @@
 use crate::{Cluster, Event, Job, Key, Link, NewJob, Next, Node, Phase, Run, Stopping, Tally, until};
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
-use gq_model::{BootId, Card, JobId, MiB, NodeName, Outcome, RunKey, TaskIndex, Timestamp};
+use gq_model::{BootId, Card, IndexSet, JobId, MiB, NodeName, Outcome, RunKey, TaskIndex, Timestamp};
 
 /// An event that the state does not allow: the state and what is on disk contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,21 +58,7 @@ impl Cluster {
                 .map(drop),
             Event::Stopped { key, why, .. } => self.stopped(*key, *why),
             Event::RunEnded { key, outcome, next, .. } => self.run_ended(*key, outcome, *next),
-            Event::TasksEnded { job, tasks, outcome, .. } => {
-                let mut legal = !tasks.is_empty();
-                self.change_job(*job, |job| {
-                    for task in tasks.iter() {
-                        legal &= job.waiting.remove(task);
-                        job.attempts.remove(&TaskIndex(task));
-                    }
-                    job.tally.add(outcome, tasks.len());
-                })?;
-                if let Some(job) = self.jobs.get(job) {
-                    self.ledger.leave(&job.payer, tasks.len());
-                }
-                self.drop_if_over(*job);
-                if legal { Ok(()) } else { Err(IllegalEvent(format!("not all of {job}_[{tasks}] wait"))) }
-            }
+            Event::TasksEnded { job, tasks, outcome, .. } => self.tasks_ended(*job, tasks, outcome),
             Event::Promised { job, start } => {
                 let job = self.jobs.get_mut(job).ok_or_else(|| IllegalEvent(format!("no live job {job}")))?;
                 Arc::make_mut(job).first_promise.get_or_insert(*start);
@@ -296,6 +282,22 @@ impl Cluster {
         }
         self.drop_if_over(key.job);
         Ok(())
+    }
+
+    fn tasks_ended(&mut self, id: JobId, tasks: &IndexSet, outcome: &Outcome) -> Result<(), IllegalEvent> {
+        let mut legal = !tasks.is_empty();
+        self.change_job(id, |job| {
+            for task in tasks.iter() {
+                legal &= job.waiting.remove(task);
+                job.attempts.remove(&TaskIndex(task));
+            }
+            job.tally.add(outcome, tasks.len());
+        })?;
+        if let Some(job) = self.jobs.get(&id) {
+            self.ledger.leave(&job.payer, tasks.len());
+        }
+        self.drop_if_over(id);
+        if legal { Ok(()) } else { Err(IllegalEvent(format!("not all of {id}_[{tasks}] wait"))) }
     }
 
     fn drop_if_over(&mut self, id: JobId) {

@@ -40,7 +40,8 @@ const fn ones(count: u32) -> Units {
 /// The layout of a node's cards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// One for each card, in their order; none where the row has no room left.
+    /// One for each card, in their order; none where a card has no units (it is in MIG mode, not cut and of unknown grid), or the row has no
+    /// room left.
     slots: Vec<Option<Slot>>,
     /// Units of cards that answer as they should.
     good: Units,
@@ -53,10 +54,10 @@ impl Layout {
         let mut layout = Self::default();
         for card in cards {
             let units = units_of(card);
-            let slot = (next + units <= MAX_NODE_UNITS).then_some(Slot { offset: next, units });
+            let slot = (units > 0 && next + units <= MAX_NODE_UNITS).then_some(Slot { offset: next, units });
             if let Some(slot) = slot {
                 next += units;
-                if card.health == CardHealth::Good && units > 0 {
+                if card.health == CardHealth::Good {
                     layout.good |= slot.mask();
                 }
             }

@@ -12,22 +12,20 @@ use crate::{
     cards::Choice,
     licences::{self, Licences},
     limits::{Bounds, More, worth},
-    lines::{FEW_SEATS, Line, Lines, Order},
-    memo::{Known, Memo},
+    lines::{FEW_SEATS, Line},
+    memo::Memo,
     need::Need,
     outlook::Outlook,
     place::{Ground, Spot},
     planner::{Kept, Planner, Preemption, Start, depth_of},
-    priority::of_age,
     share::Ranks,
 };
 use alloc::{
-    collections::{BTreeMap, BinaryHeap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     vec::Vec,
 };
-use core::cmp::Reverse;
-use gq_cluster::{Cluster, Depth, Group, Job, Key, Payer, Place, Policy, Serves, Shape, Units};
+use gq_cluster::{Cluster, Depth, Job, Key, Payer, Policy, Serves, Shape, Units};
 use gq_model::{JobId, Reason, TaskIndex, Timestamp, Uid};
 
 /// What a planning pass found.
@@ -53,6 +51,16 @@ enum Quota {
     },
 }
 
+/// What became of the tasks of a job.
+enum Begun {
+    /// All were started.
+    All,
+    /// A limit stands against the next one.
+    Barred(Reason),
+    /// The next one does not fit.
+    Lacks(Lack),
+}
+
 /// Why a job does not start now.
 enum Lack {
     Room,
@@ -62,7 +70,7 @@ enum Lack {
 pub(crate) struct Pass<'a> {
     pub(crate) ground: Ground<'a>,
     pub(crate) memo: &'a mut Memo,
-    ranks: &'a Ranks,
+    pub(crate) ranks: &'a Ranks,
     pub(crate) bounds: Bounds<'a>,
     pub(crate) licences: Licences,
     quotas: Vec<Quota>,
@@ -167,74 +175,6 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// The place of a group's job among all.
-    fn order(&mut self, key: Key, group: &Group, place: Place) -> Order {
-        let (policy, now) = (self.ground.policy, self.ground.now);
-        let fixed = self.memo.fixed_priority(policy, self.ranks, key, group);
-        let age = of_age(&policy.weights, place.submitted, now);
-        (Reverse(fixed.saturating_add(place.priority.0).saturating_add(age)), place.submitted, place.job)
-    }
-
-    /// Whether a task of a shape may fit where there is more room than in the pass before, as far as can be told at a glance.
-    fn glance(&self, known: &Known, most: (u32, u32)) -> bool {
-        let (cpus, cards) = known.least;
-        let fits = |index: &u32| {
-            known.may_be_on(*index)
-                && self.ground.seats.get(*index).is_some_and(|seat| {
-                    seat.open && seat.cpus_free() >= cpus && seat.units_free().count_ones() >= cards
-                })
-        };
-        cpus <= most.0
-            && cards <= most.1
-            && (self.ground.seats.opened.iter().any(fits) || self.freed.iter().any(fits))
-    }
-
-    /// The most cpus and the most units of cards that are free on one seat with more room than in the pass before.
-    fn most_room(&self) -> (u32, u32) {
-        let seats = self
-            .ground
-            .seats
-            .opened
-            .iter()
-            .chain(&self.freed)
-            .filter_map(|index| self.ground.seats.get(*index));
-        let open = seats.filter(|seat| seat.open);
-        open.fold((0, 0), |most, seat| {
-            (most.0.max(seat.cpus_free()), most.1.max(seat.units_free().count_ones()))
-        })
-    }
-
-    /// The first job of every group: those that may fit, and those that are known not to.
-    fn lines(&mut self) -> Lines<'a> {
-        let (cluster, policy) = (self.ground.cluster, self.ground.policy);
-        let starts: Vec<bool> = policy.partitions.iter().map(|p| p.state.starts()).collect();
-        let most = self.most_room();
-        let (mut may, mut not) = (Vec::new(), Vec::new());
-        let mut count = 0u32;
-        for (key, group) in cluster.queue().groups() {
-            count += 1;
-            let Some(known) = self.memo.known(self.ground.seats, cluster, policy, group) else { continue };
-            if !known.partition.and_then(|at| starts.get(at as usize)).is_some_and(|starts| *starts) {
-                continue;
-            }
-            let Some(known) = self.memo.at(group.shape_key) else { continue };
-            let partition = known.partition.unwrap_or_default();
-            let failed = self.memo.failed_before(known);
-            let may_fit = !failed || self.glance(known, most);
-            let order = self.order(key, group, group.head);
-            if may_fit {
-                may.push(Line { order, key, group, rest: None, may_fit, failed });
-            } else {
-                self.memo.failed(group.shape_key);
-                not.push(Reverse((order, key)));
-                self.note_blocked(partition);
-            }
-        }
-        self.plan.outlook.effort.groups = count;
-        let failed = may.iter().filter(|line: &&Line<'_>| line.failed).count();
-        Lines { may: BinaryHeap::from(may), not: BinaryHeap::from(not), failed }
-    }
-
     /// Whether anything is still to be done for jobs that cannot start: a reservation, or standing in the way of others.
     fn minds_blocked(&self) -> bool {
         let minds = |quota: &Quota| match quota {
@@ -293,45 +233,11 @@ impl<'a> Pass<'a> {
         self.drop_old();
     }
 
-    /// Something was started: of those that may fit only where there is more room, many may not any more.
-    fn thin_out(&mut self, lines: &mut Lines<'a>) {
-        let most = self.most_room();
-        let may_fit = |line: &Line<'_>| {
-            !line.failed || self.memo.at(line.group.shape_key).is_some_and(|known| self.glance(known, most))
-        };
-        let (may, not): (Vec<Line<'a>>, Vec<Line<'a>>) =
-            core::mem::take(&mut lines.may).into_iter().partition(may_fit);
-        lines.failed = may.iter().filter(|line| line.failed).count();
-        lines.may = BinaryHeap::from(may);
-        for line in &not {
-            let known = self.memo.at(line.group.shape_key);
-            let partition = known.and_then(|known| known.partition).unwrap_or_default();
-            self.note_blocked(partition);
-        }
-        lines.not.extend(not.into_iter().map(|line| Reverse((line.order, line.key))));
-    }
-
     /// Keeps in mind that a job of this partition is known not to fit.
-    fn note_blocked(&mut self, partition: u32) {
+    pub(crate) fn note_blocked(&mut self, partition: u32) {
         let has_first = self.has_first.get(partition as usize).copied().unwrap_or(true);
         if let Some(firstless) = self.firstless.get_mut(partition as usize) {
             *firstless = !has_first;
-        }
-    }
-
-    /// No reservations are left to be made: of those known not to fit, only they count that may fit where one was given up.
-    fn wake(&mut self, lines: &mut Lines<'a>) {
-        let not = core::mem::take(&mut lines.not);
-        let most = self.most_room();
-        for Reverse((order, key)) in not {
-            let Some(group) = self.ground.cluster.queue().group(key) else { continue };
-            let known = self.memo.at(group.shape_key);
-            if known.is_some_and(|known| self.glance(known, most)) {
-                lines.may.push(Line { order, key, group, rest: None, may_fit: true, failed: true });
-                lines.failed += 1;
-            } else {
-                self.memo.failed(group.shape_key);
-            }
         }
     }
 
@@ -358,46 +264,14 @@ impl<'a> Pass<'a> {
         }
         let mut lack = Lack::Room;
         if line.may_fit {
-            let promised = old.as_ref().map(|kept| kept.at);
-            let mut started_on: Option<(u32, Units)> = None;
-            let mut all = true;
-            for task in job.waiting.iter().map(TaskIndex) {
-                let mut spot = self.spot_now(job, line);
-                // Whoever goes before those that were reserved for starts beside them if that can be, else instead of them.
-                if spot.is_err() && old.is_none() && self.lift(job.id) {
-                    spot = self.spot_now(job, line);
-                }
-                match spot {
-                    Ok(spot) => {
-                        if let Some(reason) = self.over_limit(spot.seat, spot.choice.units, shape, payer) {
-                            self.plan.outlook.groups.insert(line.key, reason);
-                            self.freed.extend(old.map(|kept| kept.seat));
-                            return false;
-                        }
-                        started_on.get_or_insert((spot.seat, spot.choice.units));
-                        self.start(job, task, spot, promised);
-                    }
-                    Err(why) => {
-                        lack = why;
-                        all = false;
-                        break;
-                    }
-                }
-                if let Some(reason) = self.bounds.reached(payer, More::of(shape))
-                    && job.waiting.len() > 1
-                {
+            match self.start_tasks(line, job, old.as_ref()) {
+                Begun::All => return true,
+                Begun::Barred(reason) => {
                     self.plan.outlook.groups.insert(line.key, reason);
                     self.freed.extend(old.map(|kept| kept.seat));
                     return false;
                 }
-            }
-            if let (Some((seat, units)), Some(kept)) = (started_on, &old)
-                && (seat, units) != (kept.seat, kept.units)
-            {
-                self.freed.push(kept.seat);
-            }
-            if all {
-                return true;
+                Begun::Lacks(why) => lack = why,
             }
             line.may_fit = false;
             // Licences come back on whatever node: who lacks them is asked again.
@@ -406,6 +280,44 @@ impl<'a> Pass<'a> {
             }
         }
         self.reserve(line, job, partition, old, &lack)
+    }
+
+    /// Starts the tasks of a job, as many as can be. `old`: the reservation that it had.
+    fn start_tasks(&mut self, line: &Line<'a>, job: &Arc<Job>, old: Option<&Kept>) -> Begun {
+        let (shape, payer) = (&line.group.shape, &line.group.payer);
+        let mut first: Option<(u32, Units)> = None;
+        let mut begun = Begun::All;
+        for task in job.waiting.iter().map(TaskIndex) {
+            if let Some(reason) = self.bounds.reached(payer, More::of(shape)) {
+                begun = Begun::Barred(reason);
+                break;
+            }
+            let mut spot = self.spot_now(job, line);
+            // Whoever goes before those that were reserved for starts beside them if that can be, else instead of them.
+            if spot.is_err() && old.is_none() && self.lift(job.id) {
+                spot = self.spot_now(job, line);
+            }
+            match spot {
+                Ok(spot) => {
+                    if let Some(reason) = self.over_limit(spot.seat, spot.choice.units, shape, payer) {
+                        begun = Begun::Barred(reason);
+                        break;
+                    }
+                    first.get_or_insert((spot.seat, spot.choice.units));
+                    self.start(job, task, spot, old.map(|kept| kept.at));
+                }
+                Err(why) => {
+                    begun = Begun::Lacks(why);
+                    break;
+                }
+            }
+        }
+        if let (Some(at), Some(kept)) = (first, old)
+            && at != (kept.seat, kept.units)
+        {
+            self.freed.push(kept.seat);
+        }
+        begun
     }
 
     /// What keeps a shape from starting that has nothing to do with room.
@@ -492,20 +404,9 @@ impl<'a> Pass<'a> {
         }
         self.passed_over |= !self.old.is_empty();
         self.note_first(job, partition);
-        match self.quotas.get_mut(partition as usize) {
-            Some(Quota::Left(left)) if *left > 0 => {}
-            Some(Quota::Fcfs { blocked }) => {
-                // Who waits for his advance reservation to begin stands in nobody's way.
-                *blocked |= shape.reservation.is_none();
-                if shape.reservation.is_some() {
-                    self.plan.outlook.groups.insert(line.key, Reason::Reservation);
-                }
-                return false;
-            }
-            Some(Quota::Left(_)) | None => {
-                self.freed.extend(old.map(|kept| kept.seat));
-                return false;
-            }
+        if !self.may_reserve(line, partition) {
+            self.freed.extend(old.map(|kept| kept.seat));
+            return false;
         }
         let had = old.is_some();
         if !had {
@@ -542,6 +443,23 @@ impl<'a> Pass<'a> {
                 *left > 0
             }
             Some(Quota::Fcfs { .. }) | None => false,
+        }
+    }
+
+    /// Whether a partition has a reservation left. First come, first served, there is none, and whoever cannot start blocks those behind him.
+    fn may_reserve(&mut self, line: &Line<'a>, partition: u32) -> bool {
+        match self.quotas.get_mut(partition as usize) {
+            Some(Quota::Left(left)) => *left > 0,
+            Some(Quota::Fcfs { blocked }) => {
+                // Who waits for his advance reservation to begin stands in nobody's way.
+                let waits_for_time = line.group.shape.reservation.is_some();
+                *blocked |= !waits_for_time;
+                if waits_for_time {
+                    self.plan.outlook.groups.insert(line.key, Reason::Reservation);
+                }
+                false
+            }
+            None => false,
         }
     }
 
