@@ -135,3 +135,16 @@ proptest! {
         }
     }
 }
+
+/// A card in MIG mode that is not cut and of unknown grid has no units, be it the last in a row that is full.
+#[test]
+fn a_card_without_units_is_no_trouble_wherever_it_lies() {
+    let whole = MAX_NODE_UNITS - 1;
+    let mut cards: Vec<Card> = (0..whole).map(card).collect();
+    cards.extend([declared_card(whole, 0), card(whole + 1), declared_card(whole + 2, 0), card(whole + 3)]);
+    let layout = Layout::of(&cards);
+    let laid: Vec<bool> = (0..cards.len()).map(|at| layout.slot(at).is_some()).collect();
+    assert_eq!(laid.iter().filter(|laid| **laid).count(), MAX_NODE_UNITS as usize);
+    assert_eq!(laid[whole as usize..], [false, true, false, false]);
+    assert_eq!(layout.good(), Units::MAX);
+}
