@@ -12,6 +12,7 @@ mod history;
 mod metrics;
 mod nodes;
 mod options;
+mod outputs;
 mod philly;
 mod picture;
 mod policy;

@@ -60,7 +60,7 @@ pub fn command() -> Command {
         .arg(flag("strict", "Refuse a log with a line that does not parse"))
         .arg(flag("json", "Answer in JSON"))
         .arg(file("dump", "Write the number and the start of each job to FILE, in the order of the log; compressed if it ends in .gz"))
-        .arg(file("picture", "Draw the use of the machine and the queue over time to FILE, as SVG"))
+        .arg(file("picture", "Draw the use of the machine and the queue over time to FILE, which ends in .svg"))
 }
 
 /// The names of the forms.
@@ -197,6 +197,11 @@ impl Options {
             (None, Some(nodes)) => Machine::Nodes(nodes),
             (None, None) => Machine::Conf(path("conf")),
         };
+        let picture = path("picture");
+        if let Some(file) = picture.as_ref().filter(|file| file.extension().is_none_or(|end| end != "svg")) {
+            let text = format!("--picture={}: the picture is SVG: its name ends in .svg", file.display());
+            return Err(Trouble::usage(text).hint("--picture week.svg"));
+        }
         let format = word("format").and_then(|name| Format::ALL.into_iter().find(|f| f.name() == name));
         Ok(Self {
             log: path("log").unwrap_or_default(),
@@ -215,7 +220,7 @@ impl Options {
             strict: words.get_flag("strict"),
             json: words.get_flag("json"),
             dump: path("dump"),
-            picture: path("picture"),
+            picture,
         })
     }
 }
@@ -266,6 +271,8 @@ mod tests {
             &["a", "--procs", "9", "--conf", "b"],
             &["a", "--first", "0"],
             &["a", "--format", "xml"],
+            &["a", "--picture", "week.png"],
+            &["a", "--picture", "svg"],
             &[],
         ] {
             assert!(options(bad).is_err(), "{bad:?}");

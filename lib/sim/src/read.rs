@@ -84,7 +84,11 @@ pub(crate) fn read(
         } else if notes.dropped.total() > 0 {
             text.push_str(&format!("; {} jobs were left out", notes.dropped.total()));
         }
-        return Err(Trouble::usage(text).hint("--format swf|philly|alibaba|history says what it is"));
+        let hint = match format {
+            Format::History => history::WHOLE_COPY,
+            _ => "--format swf|philly|alibaba|history says what it is",
+        };
+        return Err(Trouble::usage(text).hint(hint));
     }
     Ok((format, trace))
 }

@@ -1,14 +1,18 @@
 //! Settings: conf keys from the command line, put into the text of a conf before it is read. What they mean is `gq-conf`'s to say.
 //!
 //! `TABLE.KEY=VALUE` for a table that stands once, `TABLE[NAME].KEY=VALUE` for one of several, `node[NAME].gpu[N].KEY=VALUE` for the Nth
-//! kind of card of a node. A name that is not there yet is added. A value that is no TOML is a text.
+//! kind of card of a node. A key that is not there yet is added, and so is the next kind of card; a name that no table has is refused. A
+//! value that is no TOML is a text.
 
 use crate::trouble::Trouble;
+use gq_conf::Partition;
 use gq_model::{NodeName, compress_hosts, expand_hosts};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
 /// Most entries that a number may reach: cards of a node.
 const MAX_ENTRIES: usize = 64;
+/// Most names that are told.
+const MAX_TOLD: usize = 16;
 
 /// One step of a path into a conf.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,6 +107,7 @@ fn single<'t>(above: &'t mut Table, name: &str) -> Result<&'t mut Table, String>
 }
 
 /// The table that `which` names: by its number for cards, else by its name. A node that shares an entry with others gets one of its own.
+/// Only the next kind of card is added, and the partition that a conf without any has unsaid.
 fn one_of<'t>(above: &'t mut Table, name: &str, which: &str) -> Result<&'t mut Table, String> {
     let item = above.entry(name).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
     if let Some(array) = item.as_array() {
@@ -120,7 +125,7 @@ fn one_of<'t>(above: &'t mut Table, name: &str, which: &str) -> Result<&'t mut T
             ));
         }
         ("node", _) => node(tables, which)?,
-        _ => named(tables, which),
+        _ => named(tables, name, which)?,
     };
     if at == tables.len() {
         let mut new = Table::new();
@@ -132,17 +137,42 @@ fn one_of<'t>(above: &'t mut Table, name: &str, which: &str) -> Result<&'t mut T
     tables.get_mut(at).ok_or_else(|| format!("{name}[{which}] is not there"))
 }
 
-/// The place of the table of this name; behind the last one when there is none.
-fn named(tables: &ArrayOfTables, which: &str) -> usize {
-    let is_it = |table: &Table| table.get("name").and_then(Item::as_str) == Some(which);
-    tables.iter().position(is_it).unwrap_or(tables.len())
+/// The place of the table of this name. The partition that a conf without any has is not written yet: its place is the first.
+fn named(tables: &ArrayOfTables, name: &str, which: &str) -> Result<usize, String> {
+    let called = |table: &Table| table.get("name").and_then(Item::as_str).map(str::to_owned);
+    let at = tables.iter().position(|table| called(table).as_deref() == Some(which));
+    let unsaid = Partition::of_every_node().name;
+    let is_partition = name == "partition" && tables.is_empty();
+    if is_partition && which == unsaid {
+        return Ok(0);
+    }
+    let mut there: Vec<String> = tables.iter().filter_map(called).collect();
+    there.extend(Some(unsaid).filter(|_| is_partition));
+    at.ok_or_else(|| missing(name, which, there))
+}
+
+/// Words for a name that no table has.
+fn missing(name: &str, which: &str, mut there: Vec<String>) -> String {
+    let which = which.escape_debug();
+    if there.is_empty() {
+        return format!("no {name} is called `{which}`: the conf has no [[{name}]]");
+    }
+    if there.len() > MAX_TOLD {
+        there.truncate(MAX_TOLD);
+        there.push("...".to_owned());
+    }
+    format!("no {name} is called `{which}`; there is: {}", there.join(" "))
 }
 
 /// The place of the entry of these nodes and of no others; those that an entry names beside them keep an entry without them.
 fn node(tables: &mut ArrayOfTables, which: &str) -> Result<usize, String> {
     let wanted = expand_hosts(which).map_err(|e| e.to_string())?;
     let has = |table: &Table| names(table).iter().any(|name| wanted.contains(name));
-    let Some(at) = tables.iter().position(has) else { return Ok(tables.len()) };
+    let Some(at) = tables.iter().position(has) else {
+        let all: Vec<NodeName> = tables.iter().flat_map(names).collect();
+        let there = if all.is_empty() { Vec::new() } else { vec![compress_hosts(&all)] };
+        return Err(missing("node", which, there));
+    };
     let all = tables.get(at).map(names).unwrap_or_default();
     if let Some(other) = wanted.iter().find(|name| !all.contains(name)) {
         return Err(format!("node {other} is not declared together with the others: set them one by one"));
@@ -194,22 +224,45 @@ mod tests {
 
     #[test]
     fn a_node_is_taken_out_of_its_entry_and_keeps_what_it_had() {
-        let conf = with(&[
-            "node[ws2].cpus=64",
-            "node[ws2].gpu[0].count=4",
-            "node[ws9].cpus=1",
-            "partition[gpu].nodes=[\"ws2\"]",
-        ]);
+        let conf =
+            with(&["node[ws2].cpus=64", "node[ws2].gpu[0].count=4", "partition[main].nodes=[\"ws2\"]"]);
         let conf = conf.unwrap();
         let nodes = conf["node"].as_array_of_tables().unwrap();
         let seen: Vec<_> = nodes
             .iter()
             .map(|n| (n["name"].as_str().unwrap().to_owned(), n["cpus"].as_integer().unwrap()))
             .collect();
-        assert_eq!(seen, [("ws[1,3]".to_owned(), 32), ("ws2".to_owned(), 64), ("ws9".to_owned(), 1)]);
+        assert_eq!(seen, [("ws[1,3]".to_owned(), 32), ("ws2".to_owned(), 64)]);
         let count = |at: usize| nodes.get(at).unwrap()["gpu"][0]["count"].as_integer();
         assert_eq!((count(0), count(1)), (Some(2), Some(4)));
-        assert_eq!(conf["partition"][0]["name"].as_str(), Some("gpu"));
+        assert_eq!(conf["partition"][0]["name"].as_str(), Some("main"));
+    }
+
+    #[test]
+    fn a_name_that_nothing_has_is_refused_and_what_there_is_is_told() {
+        let two = format!("{CONF}[[partition]]\nname = \"few\"\n[[partition]]\nname = \"all\"\n");
+        for (conf, setting, told) in [
+            (
+                two.as_str(),
+                "partition[nope].max_time=30s",
+                "no partition is called `nope`; there is: few all",
+            ),
+            (
+                two.as_str(),
+                "partition[main].max_time=30s",
+                "no partition is called `main`; there is: few all",
+            ),
+            (CONF, "partition[nope].max_time=30s", "no partition is called `nope`; there is: main"),
+            (CONF, "qos[high].priority=1", "no qos is called `high`: the conf has no [[qos]]"),
+            (CONF, "node[ws9].cpus=1", "no node is called `ws9`; there is: ws[1-3]"),
+            ("", "node[ws9].cpus=1", "no node is called `ws9`: the conf has no [[node]]"),
+        ] {
+            let said = apply(conf, &[setting.to_owned()], "gq.conf").unwrap_err().to_string();
+            assert_eq!(said, format!("--set {setting}: {told}"));
+        }
+        let conf = apply(&two, &["partition[all].max_time=30s".to_owned()], "gq.conf").unwrap();
+        let conf: DocumentMut = conf.parse().unwrap();
+        assert_eq!(conf["partition"][1]["max_time"].as_str(), Some("30s"));
     }
 
     #[test]

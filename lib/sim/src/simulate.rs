@@ -7,7 +7,7 @@ use crate::{
     fill::{Dice, draw},
     metrics::{Capacity, Fate, measure},
     options::{Options, PlacementAsk, PolicyAsk},
-    picture,
+    outputs, picture,
     read::{self, Format},
     report::{Passes, Report},
     request::cut,
@@ -27,6 +27,7 @@ const MAX_TOLD: usize = 5;
 /// # Errors
 /// When a file cannot be read or written, or does not say what it should.
 pub(crate) fn run(options: &Options) -> Result<String, Trouble> {
+    [&options.dump, &options.picture].into_iter().flatten().try_for_each(|path| outputs::check(path))?;
     let widest = match options.machine {
         crate::options::Machine::Pool(procs) => Some(procs),
         crate::options::Machine::Nodes(_) | crate::options::Machine::Conf(_) => None,

@@ -20,6 +20,8 @@ const MAX_LINE: u64 = 64 << 10;
 const MAX_KEPT: usize = 5;
 /// What a job without a time limit is taken to ask for, in seconds.
 pub(crate) const UNLIMITED: i64 = 365 * 86_400;
+/// Longest time that is read, in seconds: some 3000 years. What is longer is an error of the log.
+pub(crate) const MOST_SECONDS: i64 = 100_000_000_000;
 /// A whole card in thousandths.
 pub(crate) const WHOLE: u32 = 1000;
 
@@ -199,7 +201,13 @@ impl<'a> Gather<'a> {
     }
 
     /// Takes a job, or drops it: the rules are those of scheduling studies over the Parallel Workloads Archive.
+    /// Times out of all reason make its line one that does not parse.
     pub(crate) fn take(&mut self, mut job: TraceJob) -> Result<(), Trouble> {
+        let times = [("submitted at", job.submit), ("run time", job.run), ("time limit", job.estimate)];
+        if let Some((what, seconds)) = times.into_iter().find(|(_, seconds)| *seconds > MOST_SECONDS) {
+            let text = format!("{what}: {seconds} seconds are out of all reason");
+            return self.malformed(job.line, text);
+        }
         let dropped = &mut self.trace.notes.dropped;
         if job.run <= 0 {
             dropped.no_run += 1;

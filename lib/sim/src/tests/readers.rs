@@ -55,6 +55,12 @@ fn a_line_that_does_not_parse_is_counted_or_refused_by_file_and_line() {
         ("    8 16 5 x 1 -1 -1 -1 12 -1 1 9 4 -1 1 -1 -1 -1", "number 4 is none: `x`"),
         ("   -8 16 5 9 1 -1 -1 -1 12 -1 1 9 4 -1 1 -1 -1 -1", "number is negative"),
         ("    8 16 5 9 1 -1 -1 -1 12 -1 1 9 4 -1 1 -1 -1 -1 7", "has 19 numbers"),
+        (
+            "    8 100000000001 5 9 1 -1 -1 -1 12 -1 1 9 4 -1 1 -1 -1 -1",
+            "submitted at: 100000000001 seconds are out of all reason",
+        ),
+        ("    8 16 5 1e300 1 -1 -1 -1 12 -1 1 9 4 -1 1 -1 -1 -1", "run time: "),
+        ("    8 16 5 9 1 -1 -1 -1 100000000001 -1 1 9 4 -1 1 -1 -1 -1", "time limit: "),
     ] {
         let log = Log::new("bad.swf", format!("{SWF}{bad}\n").as_bytes());
         let (_, trace) = log.read(Reading::default()).unwrap();
