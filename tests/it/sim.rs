@@ -256,6 +256,44 @@ fn what_cannot_be_simulated_is_told_with_file_and_line() {
 }
 
 #[test]
+fn only_what_the_conf_has_is_set_and_what_cannot_be_written_is_told_before_the_work() {
+    let (folder, path) = log(
+        "1 0 -1 5 1 -1 -1 1 5 -1 1 1 1 -1 -1 -1 -1 -1\n2 0 -1 5 1 -1 -1 1 99999999999999 -1 1 1 1 -1 -1 -1 -1 -1\n",
+    );
+    let log = path.to_str().unwrap();
+    let nowhere = folder.path().join("none/starts");
+    let words = told(&gqsim(&[log, "--procs", "2", "--set", "partition[nope].max_time=30s"]), 2);
+    assert!(words.contains("no partition is called `nope`; there is: main"), "{words}");
+    let words = told(&gqsim(&[log, "--procs", "2", "--set", "partition[main].max_time=30s"]), 0);
+    assert!(words.contains("log.swf:2: time limit: 99999999999999 seconds"), "{words}");
+    let words = told(&gqsim(&[log, "--procs", "2", "--dump", nowhere.to_str().unwrap()]), 1);
+    assert!(words.contains("cannot be written") && !words.contains("log.swf:2"), "{words}");
+    let words = told(&gqsim(&[log, "--procs", "2", "--picture", log]), 2);
+    assert!(words.contains("ends in .svg"), "{words}");
+}
+
+#[test]
+fn what_ran_once_is_let_in_and_a_copy_without_its_newest_rows_is_told() {
+    let lab = Lab::with_cards(1);
+    let me = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
+    lab.ctl(&format!("reserve course --start=now --duration=1h --nodes=n1 --users={me}"));
+    lab.submit("--reservation=course --time=10 --nice=-5", "true").ended();
+    let database = lab.dir().join("state/gq.db");
+    let conf = lab.conf();
+    let set = ["--set", "node[n1].cpus=8", "--set", "node[n1].memory=64G"];
+    let words = [&["--conf", conf.to_str().unwrap()][..], &set].concat();
+    let said = figures(&[&[database.to_str().unwrap()][..], &words].concat());
+    assert_eq!((said["started"].as_u64(), said["refused"].as_u64()), (Some(1), Some(0)), "{said}");
+    let notes = said["taken_as"].to_string();
+    assert!(notes.contains("1 jobs ran in an advance reservation"), "{notes}");
+    // What is newest stands beside the database until the controller ends.
+    let copy = lab.dir().join("copy.db");
+    fs::copy(&database, &copy).unwrap();
+    let words = told(&gqsim(&[&[copy.to_str().unwrap()][..], &words].concat()), 2);
+    assert!(words.contains("copy gq.db-wal"), "{words}");
+}
+
+#[test]
 fn a_change_can_be_tried_on_the_past_of_a_queue() {
     let lab = Lab::with_cards(1);
     let jobs: Vec<_> = (0..3).map(|_| lab.submit("--gpus=1 --time=1h", "true")).collect();
