@@ -1,6 +1,6 @@
 //! Bookings: advance reservations and maintenance windows that admins make. Never decides who starts.
 
-use crate::{Cluster, IllegalEvent};
+use crate::{Cluster, IllegalEvent, Policy};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use gq_model::{NodeName, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,11 @@ impl Booking {
     pub fn admits(&self, uid: Uid, account: Option<&str>) -> bool {
         !self.maintenance
             && (self.users.contains(&uid) || account.is_some_and(|a| self.accounts.iter().any(|b| b == a)))
+    }
+    /// Whether a job of this user and account may run in it, where what is for an account is for those below it too.
+    pub fn admits_below(&self, policy: &Policy, uid: Uid, account: Option<&str>) -> bool {
+        let mut above = account.into_iter().flat_map(|name| policy.accounts_above(name));
+        self.admits(uid, account) || above.any(|account| self.admits(uid, Some(&account.name)))
     }
     /// What it takes of a node.
     pub fn of_node(&self, node: &NodeName) -> Option<&Booked> {
