@@ -8,6 +8,8 @@ use gq_sched::Preemption;
 
 /// The signal that tells a run to make room.
 pub(crate) const SIGTERM: u8 = 15;
+/// The signal that nobody outlives.
+const SIGKILL: u8 = 9;
 
 /// A run is to make room: it is told so and has its grace, or it is ended at once when it has none or has not begun.
 pub(crate) fn begin(
@@ -33,7 +35,7 @@ pub(crate) fn begin(
     orders.write(decision, node, order);
 }
 
-/// Runs whose grace is over are ended.
+/// Runs whose grace is over are ended, and at once.
 pub(crate) fn due(cluster: &Cluster, context: &Context, decision: &mut Decision, orders: &mut Orders<'_>) {
     for (due, key) in cluster.preempted().take_while(|(due, _)| *due <= context.now) {
         let Some(node) = node_of(cluster, *key) else { continue };
@@ -42,6 +44,10 @@ pub(crate) fn due(cluster: &Cluster, context: &Context, decision: &mut Decision,
         let why = Stopping::Preempt { again, due: *due, ordered: true };
         decision.events.push(Event::Stopped { key: *key, why, by: None });
         orders.write(decision, node, stop_order(*key, why));
+        // It has had its time: what is to be done when a run is ended does not give it more.
+        if run.started().is_some() {
+            orders.write(decision, node, Order::Signal(*key, SIGKILL));
+        }
     }
 }
 

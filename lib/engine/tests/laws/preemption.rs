@@ -50,7 +50,7 @@ fn a_run_is_told_to_make_room_has_its_grace_is_ended_and_waits_again_in_its_old_
     assert!(orders(&world).is_empty(), "its grace is not over");
     world.now = due;
     world.turn();
-    assert_eq!(orders(&world), [&Order::Requeue(key)]);
+    assert_eq!(orders(&world), [&Order::Requeue(key), &Order::Signal(key, 9)], "and not a moment more");
     world.turn();
     assert!(orders(&world).is_empty(), "once is enough");
     go_on(&mut world);
@@ -135,7 +135,7 @@ fn a_grace_goes_on_over_a_restart_and_over_a_turn_that_is_not_kept() {
     world.now = world.now.after(Seconds(60));
     assert!(!world.run(true, &[]), "the disk is full");
     world.turn();
-    assert_eq!(orders(&world), [&Order::Requeue(key)]);
+    assert_eq!(orders(&world), [&Order::Requeue(key), &Order::Signal(key, 9)]);
     world.drain(1, None);
     world.settle();
     assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, true));
