@@ -9,8 +9,8 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gq_cluster::{Cluster, Partition, Payer, Policy};
-use gq_model::{JobSpec, LicenceAsk};
+use gq_cluster::{Booking, Cluster, Partition, Payer, Policy};
+use gq_model::{JobSpec, LicenceAsk, Seconds};
 
 /// Most licences that one job may name.
 const MOST_LICENCES: usize = 64;
@@ -137,20 +137,26 @@ pub(crate) fn licences(policy: &Policy, spec: &JobSpec) -> Result<Vec<LicenceAsk
     Ok(sums.into_iter().map(|(name, count)| LicenceAsk { name: name.to_owned(), count }).collect())
 }
 
-/// The advance reservation that the job runs in, when it names one.
+/// The advance reservation that the job runs in, when it names one: it is to be over before that is.
 pub(crate) fn reservation(
     cluster: &Cluster,
+    policy: &Policy,
     context: &Context,
     by: Actor,
-    account: Option<&str>,
+    payer: &Payer,
+    time_limit: Option<Seconds>,
     spec: &JobSpec,
 ) -> Result<Option<String>, Refusal> {
     let Some(name) = spec.reservation.as_ref() else { return Ok(None) };
-    let admits = |booking: &gq_cluster::Booking| {
-        booking.end > context.now && (booking.admits(by.uid, account) || (by.admin && !booking.maintenance))
+    let admits = |booking: &Booking| {
+        booking.end > context.now
+            && (booking.admits_below(policy, by.uid, payer.account.as_deref())
+                || (by.admin && !booking.maintenance))
     };
     let (kind, what) = match cluster.booking(name) {
-        Some(booking) if admits(booking) => return Ok(Some(name.clone())),
+        Some(booking) if admits(booking) => {
+            return lasts(context, booking, time_limit).map(|()| Some(name.clone()));
+        }
         None => (RefusalKind::Policy, "there is no such reservation"),
         Some(booking) if booking.end <= context.now => (RefusalKind::Policy, "this reservation is over"),
         Some(booking) if booking.maintenance => {
@@ -164,6 +170,22 @@ pub(crate) fn reservation(
         none if none.is_empty() => refusal.hint("there is none that you may use"),
         mine => refusal.hint(format!("reservations you may use: {mine}")),
     })
+}
+
+/// Whether a job of this time limit can be over before the reservation is. One that starts later than it could has less.
+fn lasts(context: &Context, booking: &Booking, time_limit: Option<Seconds>) -> Result<(), Refusal> {
+    let has_begun = booking.start < context.now;
+    let most = Seconds(booking.end.micros_since(booking.start.max(context.now)) / 1_000_000);
+    let what = match time_limit {
+        Some(limit) if limit <= most => return Ok(()),
+        Some(limit) => format!("the job's time limit is {limit}"),
+        None => "the job has no time limit".into(),
+    };
+    let name = booking.name.escape_debug();
+    let lasts = if has_begun { "lasts only" } else { "lasts" };
+    let more = if has_begun { " more" } else { "" };
+    let text = format!("--reservation={name}: it {lasts} {most}{more}, and {what}");
+    Err(Refusal::new(RefusalKind::Policy, text).hint(format!("--time={most} or less would do")))
 }
 
 /// The first names of a list, for a hint.

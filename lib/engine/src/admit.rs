@@ -9,7 +9,9 @@ use alloc::{boxed::Box, format, string::String, sync::Arc};
 use gq_cluster::{
     Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
-use gq_model::{CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, Seconds, Uid};
+use gq_model::{
+    CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Seconds, Timestamp, Uid,
+};
 use gq_sched::estimate;
 
 pub(crate) fn submit(
@@ -59,13 +61,28 @@ pub(crate) fn test_only(
 ) -> Decision {
     let answer = match request(cluster, policy, context, by, spec) {
         Ok((shape, payer)) => Answer::Tested {
-            start: estimate(cluster, policy, context.now, &shape, &payer),
+            start: start_of(cluster, policy, context, spec, &shape, &payer),
             cpus: shape.demand.cpus,
             partition: shape.partition,
         },
         Err(refusal) => Answer::Refused(refusal),
     };
     Decision::reply(client, answer)
+}
+
+/// When and where it would start: when it is held, nobody knows; not before it may.
+fn start_of(
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+    spec: &JobSpec,
+    shape: &Shape,
+    payer: &Payer,
+) -> Option<(NodeName, Timestamp)> {
+    if spec.hold {
+        return None;
+    }
+    estimate(cluster, policy, context.now, (shape, payer), spec.begin)
 }
 
 fn admit(
@@ -128,14 +145,15 @@ fn request(
         cards: cards_of(spec),
         exclusive: spec.exclusive,
     };
+    let time_limit = time_limit_of(policy, partition, &payer, spec)?;
     let shape = Shape {
         partition: partition.name.clone(),
-        time_limit: time_limit_of(policy, partition, &payer, spec)?,
+        time_limit,
         features: spec.features.clone(),
         nodelist: spec.nodelist.clone(),
         exclude: spec.exclude.clone(),
         licences: access::licences(policy, spec)?,
-        reservation: access::reservation(cluster, context, by, payer.account.as_deref(), spec)?,
+        reservation: access::reservation(cluster, policy, context, by, &payer, time_limit, spec)?,
         slices_by_memory: partition.slices_by_memory && may_be_slices(&demand.cards, spec),
         demand,
     };

@@ -84,6 +84,45 @@ fn one_job(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) 
             return Err(Refusal::new(RefusalKind::Policy, text).hint("a slice counts as its share of a card"));
         }
     }
+    alone(cluster, policy, shape, scope)
+}
+
+/// Whether it could start if nothing else ran: what is past a limit all alone would wait for ever.
+fn alone(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) -> Result<(), Refusal> {
+    let limits = scope.limits();
+    let refused = |limit: &str, text: String| {
+        let text = format!("{}: {text} ({limit})", scope.words());
+        Err(Refusal::new(RefusalKind::Policy, text).hint("it could never start"))
+    };
+    for (limit, whose, most) in
+        [("max_jobs_per_user", "of one user ", limits.max_jobs_per_user), ("max_jobs", "", limits.max_jobs)]
+    {
+        if most == Some(0) {
+            return refused(limit, format!("{whose}no job may run"));
+        }
+    }
+    let cpus = u64::from(shape.demand.cpus);
+    for (limit, whose, most) in [
+        ("max_cpus_per_user", "one user", limits.max_cpus_per_user),
+        ("max_cpus", "all jobs together", limits.max_cpus),
+    ] {
+        if let Some(most) = most.filter(|most| cpus > *most) {
+            return refused(limit, format!("{whose} may have {most} cpus, and this job asks for {cpus}"));
+        }
+    }
+    // No job is worth more than so many whole cards: only one that might be too much is looked at closely.
+    let at_most = u64::from(shape.demand.cards.count).saturating_mul(u64::from(WHOLE_CARD));
+    for (limit, whose, most) in [
+        ("max_cards_per_user", "one user", limits.max_cards_per_user),
+        ("max_cards", "all jobs together", limits.max_cards),
+    ] {
+        let Some(most) = most.filter(|most| at_most > *most) else { continue };
+        let cards = possible::least_worth(cluster, policy, shape);
+        if cards > most {
+            let (most, cards) = (thousandths(most), thousandths(cards));
+            return refused(limit, format!("{whose} may have {most} cards, and this job asks for {cards}"));
+        }
+    }
     Ok(())
 }
 

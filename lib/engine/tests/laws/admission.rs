@@ -327,3 +327,144 @@ fn a_reservation_is_for_those_it_admits_and_not_for_more_than_it_takes() {
 fn refused_kind(world: &mut World, uid: Uid) -> RefusalKind {
     asked(world, uid, "").unwrap_err().0
 }
+
+#[test]
+fn a_job_that_a_reservation_is_too_short_for_is_told_how_long_that_is() {
+    let mut world = World::joined();
+    let booking = world.booking("course", 1, None, (100, 400));
+    world.book(booking, false);
+    world.turn();
+    let asks = |limit: u64| format!(r#""reservation":"course","time_limit":{limit}"#);
+    asked(&mut world, ANN, &asks(300)).unwrap();
+    assert_eq!(
+        told(&mut world, ANN, &asks(301)),
+        "--reservation=course: it lasts 5:00, and the job's time limit is 5:01 | --time=5:00 or less would do"
+    );
+    // The limit of those that name none counts as well.
+    assert!(told(&mut world, ANN, r#""reservation":"course""#).contains("the job's time limit is 10:00"));
+    world.policy.partitions[0].default_time = None;
+    assert_eq!(
+        told(&mut world, ANN, r#""reservation":"course""#),
+        "--reservation=course: it lasts 5:00, and the job has no time limit | --time=5:00 or less would do"
+    );
+    // Once it has begun, what is left of it counts.
+    world.now = world.now.after(Seconds(300));
+    asked(&mut world, ANN, &asks(100)).unwrap();
+    assert_eq!(
+        told(&mut world, ANN, &asks(101)),
+        "--reservation=course: it lasts only 1:40 more, and the job's time limit is 1:41 | --time=1:40 or less would do"
+    );
+}
+
+/// What sets a limit.
+type Change = fn(&mut Limits);
+
+#[test]
+fn a_job_that_is_past_a_limit_all_alone_is_refused_with_that_limit() {
+    let mut world = World::joined();
+    let limits = |change: Change| {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        limits
+    };
+    let cases: [(Change, &str, &str); 6] = [
+        (|l| l.max_jobs = Some(0), "", "no job may run (max_jobs)"),
+        (|l| l.max_jobs_per_user = Some(0), "", "of one user no job may run (max_jobs_per_user)"),
+        (
+            |l| l.max_cpus = Some(1),
+            r#""cpus_per_task":2"#,
+            "all jobs together may have 1 cpus, and this job asks for 2 (max_cpus)",
+        ),
+        (
+            |l| l.max_cpus_per_user = Some(1),
+            r#""cpus_per_task":2"#,
+            "one user may have 1 cpus, and this job asks for 2 (max_cpus_per_user)",
+        ),
+        (
+            |l| l.max_cards = Some(1500),
+            r#""cards":{"count":2}"#,
+            "all jobs together may have 1.5 cards, and this job asks for 2 (max_cards)",
+        ),
+        (
+            |l| l.max_cards_per_user = Some(300),
+            r#""cards":{"count":3,"profile":"1g.10gb"}"#,
+            "one user may have 0.3 cards, and this job asks for 0.375 (max_cards_per_user)",
+        ),
+    ];
+    for (change, words, why) in cases {
+        world.policy.partitions[2].limits = limits(change);
+        world.policy.qos[0].limits = Limits::default();
+        let on_low = format!(r#""partition":"low"{}{words}"#, if words.is_empty() { "" } else { "," });
+        assert_eq!(told(&mut world, ANN, &on_low), format!("partition low: {why} | it could never start"));
+        world.policy.partitions[2].limits = Limits::default();
+        world.policy.qos[0].limits = limits(change);
+        let quick = format!(r#"{on_low},"qos":"quick""#);
+        assert!(told(&mut world, ANN, &quick).starts_with(&format!("QOS quick: {why}")));
+        world.policy.qos[0].limits = Limits::default();
+        // What is above an account is above those below it.
+        world.policy.accounts[0].limits = limits(change);
+        assert!(told(&mut world, ANN, &on_low).starts_with(&format!("account physics: {why}")));
+        world.policy.accounts[0].limits = Limits::default();
+    }
+    // What is just within them is taken, whatever others have at present.
+    world.policy.partitions[2].limits = limits(|l| (l.max_cards, l.max_cpus) = (Some(375), Some(2)));
+    for _ in 0..2 {
+        let slices = r#""partition":"low","cpus_per_task":2,"cards":{"count":3,"profile":"1g.10gb"}"#;
+        asked(&mut world, ANN, slices).unwrap();
+    }
+    asked(&mut world, ANN, r#""partition":"low""#).unwrap();
+}
+
+#[test]
+fn a_reservation_for_an_account_is_for_those_below_it_and_for_no_others() {
+    let mut world = World::joined();
+    let of = |world: &World, account: &str| gq_cluster::Booking {
+        users: Vec::new(),
+        accounts: vec![account.into()],
+        ..world.booking("course", 1, None, (100, 5000))
+    };
+    let physics = of(&world, "physics");
+    let optics = of(&world, "optics");
+    assert!(optics.admits_below(&world.policy, ANN, Some("optics")));
+    assert!(!optics.admits_below(&world.policy, ANN, Some("physics")), "nothing goes up");
+    assert!(!physics.admits_below(&world.policy, ANN, None));
+    world.book(physics, false);
+    world.turn();
+    let job = asked(&mut world, ANN, r#""reservation":"course""#).unwrap();
+    assert_eq!(job.shape.reservation.as_deref(), Some("course"));
+    assert!(told(&mut world, BOB, r#""reservation":"course""#).contains("this reservation is for others"));
+    // Where no accounts are configured, a name is a name.
+    world.policy.accounts.clear();
+    asked(&mut world, ANN, r#""account":"physics","reservation":"course""#).unwrap();
+    assert!(
+        told(&mut world, ANN, r#""account":"optics","reservation":"course""#)
+            .contains("this reservation is for others")
+    );
+}
+
+#[test]
+fn a_job_that_is_only_tested_starts_not_before_it_may_and_held_nobody_knows_when() {
+    let mut world = World::joined();
+    let mut asks = 1_000_000;
+    let mut start = |words: &str| {
+        asks += 1;
+        let client = gq_engine::ClientId(asks);
+        world.inputs.push(Input::TestOnly {
+            client,
+            by: Actor { uid: ANN, admin: false },
+            spec: Box::new(spec(words)),
+        });
+        world.turn();
+        match &world.post.replies[&client] {
+            Answer::Tested { start, .. } => start.as_ref().map(|(_, at)| *at),
+            other => panic!("{other:?}"),
+        }
+    };
+    let now = gq_model::Timestamp::from_secs(1_000_000);
+    let later = now.after(Seconds(5000));
+    let begin = |at: gq_model::Timestamp| format!(r#""begin":{}"#, serde_json::to_string(&at).unwrap());
+    assert_eq!(start(""), Some(now));
+    assert_eq!(start(&begin(later)), Some(later));
+    assert_eq!(start(&begin(gq_model::Timestamp::from_secs(5))), Some(now));
+    assert_eq!(start(r#""hold":true"#), None);
+}

@@ -375,6 +375,7 @@ impl World {
         for input in inputs {
             let client = match input {
                 Input::Submit { client: Some(client), .. }
+                | Input::TestOnly { client, .. }
                 | Input::Command { client, .. }
                 | Input::Nodes { client, .. }
                 | Input::Book { client, .. }
