@@ -200,7 +200,7 @@ pub(crate) fn rows() {
         say("  a pass that remembers nothing, ms", format!("{:.1}", world.pass() * 1e3));
         if depth == Depth::First(1) {
             let began = Instant::now();
-            let found = forecast(&world.cluster, &world.policy, world.at());
+            let found = forecast(&world.cluster, &world.policy, &world.planner, world.at());
             let took = began.elapsed().as_secs_f64();
             let (waiting, known) = (world.cluster.queue().len(), found.starts.len());
             say("plan: starts of all waiting jobs estimated, s", format!("{took:.2}"));

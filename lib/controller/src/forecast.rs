@@ -162,7 +162,9 @@ impl Thread {
         let Some(snapshot) = self.snapshots.take() else { return Vec::new() };
         let (began, mut all) = (Instant::now(), Vec::new());
         for job in jobs {
-            if let Some(found) = gq_sched::explain(&snapshot.cluster, &snapshot.policy, snapshot.now, *job) {
+            if let Some(found) =
+                gq_sched::explain(&snapshot.cluster, &snapshot.policy, &snapshot.planner, snapshot.now, *job)
+            {
                 all.push((*job, found));
             }
             if began.elapsed() >= MOST_WHY {
@@ -175,7 +177,8 @@ impl Thread {
     fn make(&mut self) -> Option<Arc<Told>> {
         let snapshot = self.snapshots.take()?;
         let began = Instant::now();
-        let forecast = gq_sched::forecast(&snapshot.cluster, &snapshot.policy, snapshot.now);
+        let forecast =
+            gq_sched::forecast(&snapshot.cluster, &snapshot.policy, &snapshot.planner, snapshot.now);
         self.cost = began.elapsed();
         log::debug!("a forecast of {} starts took {} ms", forecast.starts.len(), self.cost.as_millis());
         let unpromised =

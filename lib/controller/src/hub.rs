@@ -228,7 +228,7 @@ impl Hub {
                 }
             }
             Word::Snapshot { reply } => {
-                let _ = reply.try_send(Snapshot::of(&self.cluster, &self.policy));
+                let _ = reply.try_send(Snapshot::of(&self.cluster, &self.policy, &self.planner));
             }
             // A disk without room is not asked for more than it must hold.
             Word::Promises(_) if self.degraded => {}

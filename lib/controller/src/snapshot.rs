@@ -5,6 +5,7 @@ use crate::hub::Word;
 use crossbeam_channel::{Sender, bounded};
 use gq_cluster::{Cluster, Policy};
 use gq_model::Timestamp;
+use gq_sched::Planner;
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     thread,
@@ -22,6 +23,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 pub(crate) struct Snapshot {
     pub(crate) cluster: Cluster,
     pub(crate) policy: Arc<Policy>,
+    pub(crate) planner: Planner,
     /// When.
     pub(crate) now: Timestamp,
     /// How long it took the state's own thread.
@@ -30,10 +32,10 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// Takes one; for the state's own thread.
-    pub(crate) fn of(cluster: &Cluster, policy: &Arc<Policy>) -> Self {
+    pub(crate) fn of(cluster: &Cluster, policy: &Arc<Policy>, planner: &Planner) -> Self {
         let began = Instant::now();
-        let (cluster, policy) = (cluster.clone(), Arc::clone(policy));
-        Self { cluster, policy, now: gq_daemon::now(), cost: began.elapsed() }
+        let (cluster, policy, planner) = (cluster.clone(), Arc::clone(policy), planner.clone());
+        Self { cluster, policy, planner, now: gq_daemon::now(), cost: began.elapsed() }
     }
 }
 

@@ -87,7 +87,7 @@ pub struct TestRun {
 }
 
 /// A job's request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The job's name: no control characters, at most [`MAX_NAME`] bytes.
     pub name: String,

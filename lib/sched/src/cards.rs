@@ -313,7 +313,9 @@ fn for_candidates(
             show(Candidate { pick: Pick::Exists(at, position), placement, memory, exists: true });
         }
     }
-    let Some(grid) = card.grid.as_ref().filter(|_| recut) else { return };
+    // Slices that the conf declares are as it says, and stay.
+    let is_declared = card.slices.iter().any(|slice| slice.uuid.is_none());
+    let Some(grid) = card.grid.as_ref().filter(|_| recut && !is_declared) else { return };
     for (number, profile) in grid.profiles.iter().enumerate() {
         if u32::from(profile.size) > free.count_ones()
             || !serves(&profile.name, &|least| profile.offers(least))

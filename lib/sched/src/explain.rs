@@ -3,11 +3,10 @@
 
 use crate::{
     forecast::forecast, memo::learn, need::Need, outlook::Outlook, pass::Pass, place::Ground,
-    planner::Planner, priority::factors, timeline::Load,
+    planner::Planner, timeline::Load,
 };
 use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
-use core::cmp::Reverse;
-use gq_cluster::{Cluster, Hold, Job, Node, Policy, Shape, Units};
+use gq_cluster::{Cluster, Hold, Job, Node, Place, Policy, Shape, Units};
 use gq_model::{JobId, NodeName, Reason, Seconds, TaskIndex, Timestamp};
 
 /// Most holders that are named.
@@ -50,13 +49,21 @@ pub struct Explanation {
 }
 
 /// Explains why `job` waits; none if no such job waits.
-pub fn explain(cluster: &Cluster, policy: &Policy, now: Timestamp, job: JobId) -> Option<Explanation> {
+///
+/// `planner`: the one that plans for the cluster, with the reservations it has made.
+pub fn explain(
+    cluster: &Cluster,
+    policy: &Policy,
+    planner: &Planner,
+    now: Timestamp,
+    job: JobId,
+) -> Option<Explanation> {
     let job = cluster.job(job).filter(|job| !job.waiting.is_empty())?;
-    let outlook = Planner::default().plan(cluster, policy, now).outlook;
+    let outlook = planner.clone().plan(cluster, policy, now).outlook;
     let (reason, begins) = outlook.of(job, policy);
-    let expected = forecast(cluster, policy, now).starts.remove(&job.id);
+    let expected = forecast(cluster, policy, planner, now).starts.remove(&job.id);
     let expected = expected.or_else(|| Some((begins?, outlook.reserved.get(&job.id)?.1.clone())));
-    let mut planner = Planner::default();
+    let mut planner = planner.clone();
     planner.catch_up(cluster, policy, now);
     let mut pass = Pass::begin(&mut planner, cluster, policy, now);
     pass.walk();
@@ -66,7 +73,7 @@ pub fn explain(cluster: &Cluster, policy: &Policy, now: Timestamp, job: JobId) -
         None => (Vec::new(), Vec::new()),
     };
     lacks.extend(lacking_licences(cluster, policy, &job.shape));
-    let (ahead, ahead_count) = ahead(cluster, policy, now, job, &pass.ground);
+    let (ahead, ahead_count) = ahead(&mut pass, job);
     pass.withdraw(job);
     let instead = if job.is_eligible() { instead(&mut pass.ground, job, &outlook) } else { Vec::new() };
     Some(Explanation { reason, expected, lacks, holders, ahead, ahead_count, instead })
@@ -169,28 +176,18 @@ fn lacking_licences(cluster: &Cluster, policy: &Policy, shape: &Shape) -> Vec<St
 }
 
 /// Jobs that go before this one for nodes that it may be on too.
-fn ahead(
-    cluster: &Cluster,
-    policy: &Policy,
-    now: Timestamp,
-    job: &Job,
-    ground: &Ground<'_>,
-) -> (Vec<JobId>, u64) {
-    let mine: BTreeSet<u32> = learn(ground.seats, cluster, policy, &job.shape).seats().collect();
-    let order = |other: &Job| {
-        let lead = crate::preempt::lead(policy, &other.payer);
-        (Reverse(factors(cluster, policy, now, other).total.saturating_add(lead)), other.submitted, other.id)
-    };
-    let my_order = order(job);
+fn ahead(pass: &mut Pass<'_>, job: &Job) -> (Vec<JobId>, u64) {
+    let (cluster, policy) = (pass.ground.cluster, pass.ground.policy);
+    let seats = |pass: &Pass<'_>, shape: &Shape| learn(pass.ground.seats, cluster, policy, shape);
+    let mine: BTreeSet<u32> = seats(pass, &job.shape).seats().collect();
+    let Some(group) = cluster.queue().group(job.group()) else { return (Vec::new(), 0) };
+    let my_order = pass.order(job.group(), group, Place::of(job));
     let mut before = Vec::new();
-    for (_, group) in cluster.queue().groups() {
-        let shares_nodes =
-            learn(ground.seats, cluster, policy, &group.shape).seats().any(|seat| mine.contains(&seat));
-        if !shares_nodes {
-            continue;
+    for (key, group) in cluster.queue().groups() {
+        if seats(pass, &group.shape).seats().any(|seat| mine.contains(&seat)) {
+            let orders = group.jobs.iter().map(|place| pass.order(key, group, *place));
+            before.extend(orders.filter(|order| *order < my_order));
         }
-        let jobs = group.jobs.iter().filter_map(|place| cluster.job(place.job));
-        before.extend(jobs.map(|other| order(other)).take_while(|other| *other < my_order));
     }
     before.sort_unstable();
     let count = before.len() as u64;

@@ -3,14 +3,25 @@
 //!
 //! Cost: a pass for every moment at which something ends; with many jobs, moments far away are taken together.
 
-use crate::{keep::earliest, limits::More, memo::learn, pass::Pass, planner::Planner};
+use crate::{
+    keep::earliest,
+    limits::More,
+    memo::learn,
+    pass::{FORESEEN, Pass},
+    planner::Planner,
+};
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, BinaryHeap},
     string::String,
+    sync::Arc,
 };
 use core::cmp::Reverse;
-use gq_cluster::{Cluster, Event, Next, Payer, Policy, Shape};
-use gq_model::{BootId, End, JobId, NodeName, Outcome, Reason, RunKey, Seconds, TaskIndex, Timestamp};
+use gq_cluster::{Cluster, Event, NewJob, Next, Payer, Policy, Shape, Stopping};
+use gq_model::{
+    BootId, End, IndexSet, JobId, JobSpec, NodeName, Outcome, Reason, RunKey, Seconds, TaskIndex, Timestamp,
+    Token,
+};
 
 /// Further than this nothing is foreseen.
 const HORIZON: Seconds = Seconds(20 * 365 * 86_400);
@@ -28,9 +39,11 @@ pub struct Forecast {
     pub starts: BTreeMap<JobId, (Timestamp, NodeName)>,
 }
 
-/// When a run is over: when, job, task.
-type Ending = Reverse<(Timestamp, JobId, TaskIndex)>;
+/// When a run is over.
+type Ending = Reverse<(Timestamp, RunKey)>;
 
+/// With more jobs waiting, a start is estimated without playing the plan forward.
+const FEW: usize = 500;
 /// With more jobs waiting, ends that are far away are taken together.
 const MANY: usize = 5_000;
 
@@ -55,14 +68,26 @@ impl Sight {
 }
 
 /// Plays the plan forward until nothing waits any more, or nothing more can start.
-pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast {
-    let mut world = cluster.clone();
-    let mut planner = Planner::default();
+///
+/// `planner`: the one that plans for the cluster, so that the reservations it has made stay.
+pub fn forecast(cluster: &Cluster, policy: &Policy, planner: &Planner, now: Timestamp) -> Forecast {
+    play(cluster.clone(), policy, planner.clone(), now, None)
+}
+
+/// `until`: nothing is played beyond the start of this job.
+fn play(
+    mut world: Cluster,
+    policy: &Policy,
+    mut planner: Planner,
+    now: Timestamp,
+    until: Option<JobId>,
+) -> Forecast {
     let mut found = Forecast { at: now, ..Forecast::default() };
-    let sight = Sight { now, exact: cluster.queue().len() <= MANY };
-    let ends = cluster.nodes().flat_map(|node| node.ends());
+    let sight = Sight { now, exact: world.queue().len() <= MANY };
+    let run = |job: JobId, task: TaskIndex| world.job(job)?.run_key(task);
+    let ends = world.nodes().flat_map(|node| node.ends());
     let mut endings: BinaryHeap<Ending> =
-        ends.map(|((until, job, task), _)| Reverse((sight.of(*until), *job, *task))).collect();
+        ends.filter_map(|((end, job, task), _)| Some(Reverse((sight.of(*end), run(*job, *task)?)))).collect();
     let (mut time, mut again_at_once) = (now, 0);
     for _ in 0..MOST_MOMENTS {
         let ripe: alloc::vec::Vec<JobId> = world.queue().ripe(time).collect();
@@ -74,6 +99,16 @@ pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast 
             let Some(ending) = begin(&mut world, start, time, sight, &mut found) else { return found };
             endings.push(ending);
         }
+        for victim in plan.preempt {
+            let due = time.after(victim.grace);
+            let why = Stopping::Preempt { again: victim.again, due, ordered: true };
+            if world.apply(&Event::Stopped { key: victim.key, why, by: None }).is_ok() {
+                endings.push(Reverse((due.max(time.after(Seconds(1))), victim.key)));
+            }
+        }
+        if until.is_some_and(|job| found.starts.contains_key(&job)) {
+            break;
+        }
         // What the plan wants to look at again at once is looked at again; not for ever.
         if plan.outlook.look_again.is_some_and(|at| at <= time) && again_at_once < MOST_AT_ONCE {
             again_at_once += 1;
@@ -83,7 +118,7 @@ pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast 
         if world.queue().is_empty() && world.queue().next_ripe().is_none() {
             break;
         }
-        let ending = endings.peek().map(|Reverse((at, ..))| *at);
+        let ending = endings.peek().map(|Reverse((at, _))| *at);
         let ripe = world.queue().next_ripe().map(|(at, _)| at);
         let again = plan.outlook.look_again.filter(|at| *at > time);
         let Some(next) = ending.into_iter().chain(ripe).chain(again).min() else { break };
@@ -91,11 +126,11 @@ pub fn forecast(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Forecast 
             break;
         }
         time = next.max(time);
-        while let Some(Reverse((at, job, task))) = endings.peek().copied()
+        while let Some(Reverse((at, key))) = endings.peek().copied()
             && at <= time
         {
             endings.pop();
-            end(&mut world, job, task, time);
+            end(&mut world, key, time);
         }
     }
     found
@@ -112,7 +147,9 @@ fn begin(
     let job = world.job(start.job)?;
     let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
     let boot = world.node(&start.node)?.boot.unwrap_or(BootId::default());
-    found.starts.entry(start.job).or_insert_with(|| (time, start.node.clone()));
+    if time < found.at.after(FORESEEN) {
+        found.starts.entry(start.job).or_insert_with(|| (time, start.node.clone()));
+    }
     let event = Event::Allocated {
         key,
         node: start.node,
@@ -128,16 +165,19 @@ fn begin(
     world.apply(&event).ok()?;
     let run = world.job(start.job)?.runs.get(&start.task)?;
     let until = world.node(&run.node)?.hold_of(start.job, start.task)?.until;
-    Some(Reverse((sight.of(until).max(time.after(Seconds(1))), start.job, start.task)))
+    Some(Reverse((sight.of(until).max(time.after(Seconds(1))), key)))
 }
 
-/// Ends a run in the world that is played, as if it had run to its limit.
-fn end(world: &mut Cluster, job: JobId, task: TaskIndex, time: Timestamp) {
-    let Some(key) = world.job(job).and_then(|job| job.run_key(task)) else { return };
-    let again = world.job(job).and_then(|job| job.runs.get(&task)?.stopping).is_some_and(|why| match why {
-        gq_cluster::Stopping::Requeue => true,
-        gq_cluster::Stopping::Preempt { again, .. } => again,
-        gq_cluster::Stopping::Cancel => false,
+/// Ends a run in the world that is played, as if it had run to its limit; nothing if it is over already.
+fn end(world: &mut Cluster, key: RunKey, time: Timestamp) {
+    let Some(run) = world.job(key.job).and_then(|job| job.runs.get(&key.task)) else { return };
+    if run.number != key.run {
+        return;
+    }
+    let again = run.stopping.is_some_and(|why| match why {
+        Stopping::Requeue => true,
+        Stopping::Preempt { again, .. } => again,
+        Stopping::Cancel => false,
     });
     let next =
         if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
@@ -147,14 +187,22 @@ fn end(world: &mut Cluster, job: JobId, task: TaskIndex, time: Timestamp) {
 
 /// When and where a job of this shape would start if it were submitted now, behind what runs, starts and is reserved for.
 ///
-/// Returns `None` when that is not known: its nodes are away, a limit keeps it from starting, or nothing there ever ends.
+/// `not_before`: its begin time. With few jobs waiting the plan is played forward until it starts; with many it is looked where it would be
+/// reserved for. Returns `None` when that is not known: its nodes are away, a limit keeps it from starting, or nothing there ever ends.
 pub fn estimate(
     cluster: &Cluster,
     policy: &Policy,
     now: Timestamp,
-    shape: &Shape,
-    payer: &Payer,
+    (shape, payer): (&Shape, &Payer),
+    not_before: Option<Timestamp>,
 ) -> Option<(NodeName, Timestamp)> {
+    if cluster.queue().len() <= FEW {
+        let id = JobId(cluster.last_job().0.saturating_add(1));
+        let mut world = cluster.clone();
+        world.apply(&Event::Submitted(Box::new(imagined(id, shape, payer, now, not_before)))).ok()?;
+        let (at, node) = play(world, policy, Planner::default(), now, Some(id)).starts.remove(&id)?;
+        return (at < now.after(FORESEEN)).then_some((node, at));
+    }
     let mut planner = Planner::default();
     planner.catch_up(cluster, policy, now);
     let mut pass = Pass::begin(&mut planner, cluster, policy, now);
@@ -165,5 +213,33 @@ pub fn estimate(
     let known = learn(pass.ground.seats, cluster, policy, shape);
     let (at, spot) = earliest(&mut pass.ground, &pass.licences, &known, shape)?;
     let seat = pass.ground.seats.get(spot.seat)?;
-    Some((pass.ground.node(seat)?.name.clone(), at))
+    let at = not_before.map_or(at, |begin| at.max(begin));
+    (at < now.after(FORESEEN)).then_some((pass.ground.node(seat)?.name.clone(), at))
+}
+
+/// A job that is only thought of.
+fn imagined(
+    id: JobId,
+    shape: &Shape,
+    payer: &Payer,
+    now: Timestamp,
+    not_before: Option<Timestamp>,
+) -> NewJob {
+    NewJob {
+        id,
+        uid: payer.uid,
+        user: String::new(),
+        token: Token::default(),
+        spec: Arc::new(JobSpec::default()),
+        job_file: String::new(),
+        sha256: String::new(),
+        at: now,
+        shape: Arc::new(shape.clone()),
+        payer: Arc::new(payer.clone()),
+        priority: 0,
+        held: None,
+        not_before: not_before.filter(|at| *at > now),
+        array: false,
+        tasks: IndexSet::range(0, 0),
+    }
 }

@@ -1,6 +1,10 @@
 //! Lines: the groups of waiting jobs, each with its first job, in the order they are looked at. Never decides who starts.
 
-use crate::{memo::Known, pass::Pass, priority::of_age};
+use crate::{
+    memo::Known,
+    pass::Pass,
+    priority::{most, of_age},
+};
 use alloc::{
     collections::{BinaryHeap, btree_set},
     vec::Vec,
@@ -72,12 +76,17 @@ impl<'a> Lines<'a> {
 pub(crate) const FEW_SEATS: usize = 4;
 
 impl<'a> Pass<'a> {
-    /// The place of a group's job among all.
+    /// The place of a group's job among all. Who was promised a start keeps his place before all of his partition, QOS and nice value: what is
+    /// smaller or newer does not push him back.
     pub(crate) fn order(&mut self, key: Key, group: &Group, place: Place) -> Order {
         let (policy, now) = (self.ground.policy, self.ground.now);
-        let fixed = self.memo.fixed_priority(policy, self.ranks, key, group);
-        let age = of_age(&policy.weights, place.submitted, now);
-        (Reverse(fixed.saturating_add(place.priority.0).saturating_add(age)), place.submitted, place.job)
+        let (fixed, rank) = self.memo.fixed_priority(policy, self.ranks, key, group);
+        let sum = if self.promised.contains(&place.job) {
+            rank.saturating_add(most(&policy.weights))
+        } else {
+            fixed.saturating_add(of_age(&policy.weights, place.submitted, now))
+        };
+        (Reverse(sum.saturating_add(place.priority.0)), place.submitted, place.job)
     }
 
     /// Whether a task of a shape may fit where there is more room than in the pass before, as far as can be told at a glance.

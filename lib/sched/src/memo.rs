@@ -58,6 +58,8 @@ pub(crate) struct Standing {
     serial: u64,
     /// Priority by size, partition, QOS and fair share.
     fixed: i64,
+    /// The part of it that is the partition's, the QOS's and the tier's.
+    rank: i64,
     /// As of which ranking.
     ranking: i64,
 }
@@ -136,21 +138,28 @@ impl Memo {
         }
     }
 
-    /// The part of a group's priority that is the same until users are ranked anew.
-    pub(crate) fn fixed_priority(&mut self, policy: &Policy, ranks: &Ranks, key: Key, group: &Group) -> i64 {
+    /// The part of a group's priority that is the same until users are ranked anew, and of that the part by partition, QOS and tier.
+    pub(crate) fn fixed_priority(
+        &mut self,
+        policy: &Policy,
+        ranks: &Ranks,
+        key: Key,
+        group: &Group,
+    ) -> (i64, i64) {
         let at = key.at as usize;
         if self.standings.len() <= at {
             self.standings.resize_with(at + 1, Standing::default);
         }
-        let Some(standing) = self.standings.get_mut(at) else { return 0 };
+        let Some(standing) = self.standings.get_mut(at) else { return (0, 0) };
         if standing.serial != key.serial || standing.ranking != ranks.number() {
             let factors = priority::of_group(policy, &group.shape, &group.payer);
-            let rank = priority::of_rank(&policy.weights, ranks.of(&group.payer));
+            let share = priority::of_rank(&policy.weights, ranks.of(&group.payer));
             let lead = crate::preempt::lead(policy, &group.payer);
-            let fixed = factors.total.saturating_add(rank).saturating_add(lead);
-            *standing = Standing { serial: key.serial, fixed, ranking: ranks.number() };
+            let rank = factors.partition.saturating_add(factors.qos).saturating_add(lead);
+            let fixed = factors.total.saturating_add(share).saturating_add(lead);
+            *standing = Standing { serial: key.serial, fixed, rank, ranking: ranks.number() };
         }
-        standing.fixed
+        (standing.fixed, standing.rank)
     }
 }
 

@@ -21,12 +21,12 @@ use crate::{
     share::Ranks,
 };
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     vec::Vec,
 };
 use gq_cluster::{Cluster, Depth, Job, Key, Payer, Policy, Serves, Shape, Units};
-use gq_model::{JobId, Reason, TaskIndex, Timestamp, Uid};
+use gq_model::{JobId, Reason, Seconds, TaskIndex, Timestamp, Uid};
 
 /// What a planning pass found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub(crate) struct Pass<'a> {
     has_first: Vec<bool>,
     /// Reservations of the pass before whose jobs have not been reached yet.
     pub(crate) old: VecDeque<Kept>,
+    /// Jobs that have such a reservation.
+    pub(crate) promised: BTreeSet<JobId>,
     /// Those of them that are taken back for the time being.
     pub(crate) lifted: VecDeque<Kept>,
     pub(crate) kept: Vec<Kept>,
@@ -89,6 +91,9 @@ pub(crate) struct Pass<'a> {
     pub(crate) freed: Vec<u32>,
     pub(crate) plan: Plan,
 }
+
+/// What is further away than this is not foretold: it would be the end of a run without time limit.
+pub(crate) const FORESEEN: Seconds = Seconds(300 * 86_400);
 
 /// Most passes in a row that ask for another at once.
 const MOST_AT_ONCE: u32 = 16;
@@ -164,6 +169,7 @@ impl<'a> Pass<'a> {
             passed_over: false,
             has_first: alloc::vec![false; policy.partitions.len()],
             old: VecDeque::new(),
+            promised: kept.iter().map(|kept| kept.job).collect(),
             lifted: VecDeque::new(),
             kept: Vec::new(),
             freed: Vec::new(),
@@ -323,12 +329,17 @@ impl<'a> Pass<'a> {
     /// What keeps a shape from starting that has nothing to do with room.
     fn barred(&self, shape: &Shape, payer: &Payer) -> Option<Reason> {
         let policy = self.ground.policy;
+        let most = policy.partition(&shape.partition).and_then(|p| p.max_time);
+        if most.is_some_and(|most| crate::need::span(shape.time_limit) > most) {
+            return Some(Reason::PartitionTimeLimit);
+        }
         if let Some(name) = &shape.reservation {
             let is_admin = policy.admins.contains(&payer.uid)
                 || payer.uid == Uid(0)
                 || policy.serves == Serves::Only(payer.uid);
             let admits = |booking: &Arc<gq_cluster::Booking>| {
-                booking.admits(payer.uid, payer.account.as_deref()) || (is_admin && !booking.maintenance)
+                booking.admits_below(policy, payer.uid, payer.account.as_deref())
+                    || (is_admin && !booking.maintenance)
             };
             if !self.ground.cluster.booking(name).is_some_and(admits) {
                 return Some(Reason::Reservation);
@@ -427,14 +438,19 @@ impl<'a> Pass<'a> {
             return false;
         }
         self.claim(&kept, shape);
-        if !self.ground.bookings.is_empty()
-            && shape.reservation.is_none()
-            && self.would_fit_without_bookings(shape, key)
+        let is_early = |name| self.ground.cluster.booking(name).is_some_and(|b| b.start > self.ground.now);
+        if shape.reservation.as_deref().is_some_and(is_early)
+            || (!self.ground.bookings.is_empty()
+                && shape.reservation.is_none()
+                && self.would_fit_without_bookings(shape, key))
         {
             self.plan.outlook.groups.insert(line.key, Reason::Reservation);
         }
         if let Some(node) = self.ground.seats.get(kept.seat).and_then(|seat| self.ground.node(seat)) {
-            self.plan.outlook.reserved.insert(job.id, (kept.at, node.name.clone()));
+            // Behind what has no time limit nobody can say when.
+            if kept.at < self.ground.now.after(FORESEEN) {
+                self.plan.outlook.reserved.insert(job.id, (kept.at, node.name.clone()));
+            }
         }
         self.kept.push(kept);
         match self.quotas.get_mut(partition as usize) {

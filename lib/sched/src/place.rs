@@ -1,7 +1,7 @@
 //! Placement: which node, and when. Never decides whose turn it is.
 
 use crate::{
-    cards::{Allows, Choice, Cost, Cutting, Deck, choose},
+    cards::{Allows, Choice, Cost, Cutting, Deck, choose, is_wanted},
     memo::Known,
     need::Need,
     options::Options,
@@ -35,10 +35,20 @@ pub(crate) fn could_ever_with(shape: &Shape, size: (u32, MiB), deck: Deck<'_>, p
     if shape.demand.cpus > size.0 || !fits_memory {
         return false;
     }
+    let ask = &shape.demand.cards;
+    if ask.profile.is_none() && !shape.slices_by_memory {
+        // Which of the cards it would be does not matter: counting is enough, and there may be many nodes.
+        let may_be_cards = ask.memory.is_none() || allows(policy, shape).cards_by_memory;
+        let wanted = |(at, card): &(usize, &Card)| {
+            !card.mig && deck.layout.slot(*at).is_some() && is_wanted(ask, card)
+        };
+        let mut whole = deck.cards.iter().enumerate().filter(wanted);
+        return ask.count == 0 || (may_be_cards && whole.nth(ask.count as usize - 1).is_some());
+    }
     let options = Options::default();
     let rule = gq_cluster::SliceRule::FirstFit;
     let cutting = Cutting { allows: allows(policy, shape), rule, options: &options };
-    shape.demand.cards.count == 0 || choose(deck, shape, deck.all_units(), &cutting).is_some()
+    ask.count == 0 || choose(deck, shape, deck.all_units(), &cutting).is_some()
 }
 
 /// What the partition of a shape allows.
@@ -198,9 +208,9 @@ impl<'a> Ground<'a> {
             }
         }
         let taken = match self.left(index, node, shape, self.now, until) {
+            _ if !bookings => 0,
             Left::Without(taken) => taken,
-            Left::NotBefore(_) | Left::Nothing if bookings => return None,
-            Left::NotBefore(_) | Left::Nothing => 0,
+            Left::NotBefore(_) | Left::Nothing => return None,
         };
         self.offer(seat, node, shape, seat.good & !load.units & !taken)
     }

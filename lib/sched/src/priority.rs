@@ -53,6 +53,15 @@ pub(crate) fn of_group(policy: &Policy, shape: &Shape, payer: &Payer) -> Factors
     factors
 }
 
+/// The most that size, fair share and age could give a job together. Who was promised a start is taken to have it, so that only a job of a
+/// higher partition, QOS or nice value goes before him.
+pub(crate) fn most(weights: &Weights) -> i64 {
+    [weights.size, weights.fair_share, weights.age]
+        .into_iter()
+        .map(|weight| weight.max(0))
+        .fold(0, i64::saturating_add)
+}
+
 /// Thousandths of a weight.
 fn part(weight: i64, thousandths: i64) -> i64 {
     i64::try_from(i128::from(weight) * i128::from(thousandths) / 1000).unwrap_or(i64::MAX)

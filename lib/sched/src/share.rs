@@ -70,8 +70,25 @@ pub fn shares(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Vec<Share> 
     let tree = Tree { policy, used: &used };
     let mut lines = Vec::new();
     tree.walk(None, 0, &mut lines);
-    let users = u64::try_from(lines.iter().filter(|line| line.uid.is_some()).count()).unwrap_or(0).max(1);
-    rank(&mut lines, users);
+    let mut places = BTreeMap::new();
+    tree.rank(tree.children(None, 0), 0, &mut places);
+    let users = places.len().max(1) as u64;
+    let factor =
+        |place: u64| u32::try_from(users.saturating_sub(place).saturating_mul(1000) / users).unwrap_or(0);
+    for line in &mut lines {
+        let member = line.uid.map(|uid| (line.account.clone(), uid));
+        line.factor = member.and_then(|member| places.get(&member)).map_or(0, |place| factor(*place));
+    }
+    // An account has the rank of its best user.
+    for at in (0..lines.len()).rev() {
+        let Some(line) = lines.get(at).filter(|line| line.uid.is_none()) else { continue };
+        let depth = line.depth;
+        let below = lines.iter().skip(at + 1).take_while(|line| line.depth > depth);
+        let best = below.map(|line| line.factor).max().unwrap_or(1000);
+        if let Some(line) = lines.get_mut(at) {
+            line.factor = best;
+        }
+    }
     lines
 }
 
@@ -115,6 +132,27 @@ impl Tree<'_> {
         children
     }
 
+    /// Ranks the users below these children: who has used less for his share first. Whoever is equal to his siblings shares a rank with them,
+    /// and the members of equal accounts are ranked as siblings.
+    fn rank(&self, mut children: Vec<Child>, depth: u32, places: &mut BTreeMap<Member, u64>) {
+        if depth > 32 {
+            return;
+        }
+        children.sort_by(|a, b| a.compare(b).then_with(|| (&a.account, a.uid).cmp(&(&b.account, b.uid))));
+        for equal in children.chunk_by(|a, b| a.compare(b) == Ordering::Equal) {
+            let place = places.len() as u64;
+            let mut below = Vec::new();
+            for child in equal {
+                match (child.uid, &child.account) {
+                    (Some(uid), account) => drop(places.insert((account.clone(), uid), place)),
+                    (None, Some(account)) => below.extend(self.children(Some(account), depth + 1)),
+                    (None, None) => {}
+                }
+            }
+            self.rank(below, depth + 1, places);
+        }
+    }
+
     fn walk(&self, of: Option<&str>, depth: u32, lines: &mut Vec<Share>) {
         if depth > 32 {
             return;
@@ -134,24 +172,6 @@ impl Tree<'_> {
                 self.walk(name.as_deref(), depth + 1, lines);
             }
         }
-    }
-}
-
-/// Ranks users in the order of the tree; an account has the rank of its best user. Neighbours with equal use share a rank.
-fn rank(lines: &mut [Share], users: u64) {
-    let mut place = 0u64;
-    let mut last: Option<(Option<String>, u64, u32)> = None;
-    for line in lines.iter_mut() {
-        let factor = u32::try_from(users.saturating_sub(place).saturating_mul(1000) / users).unwrap_or(0);
-        if line.uid.is_none() {
-            line.factor = factor;
-            continue;
-        }
-        let same =
-            last.as_ref().filter(|(account, usage, _)| *account == line.account && *usage == line.usage);
-        line.factor = same.map_or(factor, |(.., factor)| *factor);
-        last = Some((line.account.clone(), line.usage, line.factor));
-        place += 1;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     wishes::{Move, a_move},
 };
 use gq_cluster::{Depth, Shape, Weights};
-use gq_model::{JobId, NodeName, Timestamp};
+use gq_model::{JobId, NodeName, Seconds, Timestamp};
 use gq_sched::Planner;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,17 +94,18 @@ proptest! {
             lab.play(&site, step);
             lab.start();
         }
-        let said = gq_sched::forecast(&lab.cluster, &lab.policy, lab.now);
+        let said = gq_sched::forecast(&lab.cluster, &lab.policy, &Planner::default(), lab.now);
         prop_assert_eq!(said.at, lab.now);
-        prop_assert_eq!(&said, &gq_sched::forecast(&lab.cluster, &lab.policy, lab.now));
+        prop_assert_eq!(&said, &gq_sched::forecast(&lab.cluster, &lab.policy, &Planner::default(), lab.now));
         // Of who waits now; runs that are to be started again are not foretold.
         let waiting: BTreeSet<JobId> =
             lab.cluster.jobs().filter(|job| !job.waiting.is_empty()).map(|job| job.id).collect();
         let of_waiting = |mut starts: BTreeMap<JobId, (Timestamp, NodeName)>| {
-            starts.retain(|job, _| waiting.contains(job));
+            // Behind what has no time limit nobody can say when.
+            starts.retain(|job, (at, _)| waiting.contains(job) && *at < said.at.after(Seconds(300 * 86_400)));
             starts
         };
-        prop_assert_eq!(of_waiting(said.starts), of_waiting(play_out(&mut lab)?));
+        prop_assert_eq!(of_waiting(said.starts.clone()), of_waiting(play_out(&mut lab)?));
     }
 
     #[test]
@@ -119,7 +120,7 @@ proptest! {
         for (width, length) in &jobs {
             lab.submit(lasting(shape(*width, 0), *length));
         }
-        let said = gq_sched::forecast(&lab.cluster, &lab.policy, lab.now).starts;
+        let said = gq_sched::forecast(&lab.cluster, &lab.policy, &Planner::default(), lab.now).starts;
         let said: Vec<u64> = said.values().map(|(at, _)| at.micros_since(begin) / 1_000_000).collect();
         prop_assert_eq!(said, by_the_book(cpus, &jobs));
     }
@@ -143,7 +144,7 @@ proptest! {
         lab.planner.forget();
         let asked = shape_of(asked);
         let (_, at) =
-            gq_sched::estimate(&lab.cluster, &lab.policy, lab.now, &asked, &payer(1000, "main")).unwrap();
+            gq_sched::estimate(&lab.cluster, &lab.policy, lab.now, (&asked, &payer(1000, "main")), None).unwrap();
         // The depth of reservations bounds what an estimate can know: with all of them it is a promise.
         let job = lab.submit(asked);
         lab.start();
