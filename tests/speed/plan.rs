@@ -37,6 +37,7 @@ fn card(index: u32) -> Card {
         mig: false,
         slices: Vec::new(),
         grid: None,
+        fixed: false,
         health: CardHealth::Good,
     }
 }

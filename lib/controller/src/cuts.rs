@@ -23,7 +23,7 @@ pub(crate) fn free(node: &Node, position: usize, recut: bool) -> Free {
     match &card.grid {
         Some(grid) => {
             let free = grid_mask(grid) & !low_bits(taken);
-            let sets = if recut { sets(grid, free) } else { idle(node, card) };
+            let sets = if recut && !card.fixed { sets(grid, free) } else { idle(node, card) };
             Free { units: Some(free.count_ones()), sets }
         }
         None => Free { units: None, sets: idle(node, card) },

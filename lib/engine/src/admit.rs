@@ -12,7 +12,7 @@ use gq_cluster::{
 use gq_model::{
     CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Seconds, Timestamp, Uid,
 };
-use gq_sched::estimate;
+use gq_sched::{Planner, estimate};
 
 pub(crate) fn submit(
     cluster: &Cluster,
@@ -58,10 +58,11 @@ pub(crate) fn test_only(
     client: ClientId,
     by: Actor,
     spec: &JobSpec,
+    planner: &Planner,
 ) -> Decision {
     let answer = match request(cluster, policy, context, by, spec) {
         Ok((shape, payer)) => Answer::Tested {
-            start: start_of(cluster, policy, context, spec, &shape, &payer),
+            start: start_of(cluster, policy, context, spec, (&shape, &payer), planner),
             cpus: shape.demand.cpus,
             partition: shape.partition,
         },
@@ -76,13 +77,13 @@ fn start_of(
     policy: &Policy,
     context: &Context,
     spec: &JobSpec,
-    shape: &Shape,
-    payer: &Payer,
+    job: (&Shape, &Payer),
+    planner: &Planner,
 ) -> Option<(NodeName, Timestamp)> {
     if spec.hold {
         return None;
     }
-    estimate(cluster, policy, context.now, (shape, payer), spec.begin)
+    estimate(cluster, policy, planner, context.now, job, spec.begin)
 }
 
 fn admit(

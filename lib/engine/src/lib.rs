@@ -31,6 +31,7 @@ pub use input::{
 pub use turn::{Courier, Filing, Keeper, Over, Record, Step, Turn, TurnError};
 
 use gq_cluster::{Cluster, Policy};
+use gq_sched::Planner;
 
 /// Decides what `input` means for the cluster as it stands. Changes nothing. The planning pass is the turn's own last step.
 pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Input) -> Decision {
@@ -39,7 +40,7 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
             admit::submit(cluster, policy, context, *client, submission, *known)
         }
         Input::TestOnly { client, by, spec } => {
-            admit::test_only(cluster, policy, context, *client, *by, spec)
+            admit::test_only(cluster, policy, context, *client, *by, spec, &Planner::default())
         }
         Input::Command { client, by, verb, select, ended } => {
             command::command(cluster, context, *client, *by, verb, select, ended)

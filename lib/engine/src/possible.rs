@@ -144,6 +144,7 @@ fn no_slices(cluster: &Cluster, policy: &Policy, shape: &Shape, sites: &[Site<'_
 
 /// The profiles of slices that can be had of a card: those it is cut into, and with leave to cut, those it can be cut into.
 fn profiles(card: &Card, recut: bool) -> impl Iterator<Item = &str> {
+    let recut = recut && !card.fixed;
     let cut = card.slices.iter().map(|slice| slice.profile.as_str());
     let grid = card.grid.as_ref().filter(|_| recut);
     let could_be = grid.into_iter().flat_map(|grid| &grid.profiles).map(|profile| profile.name.as_str());

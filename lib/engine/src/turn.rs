@@ -3,7 +3,7 @@
 //!
 //! The store and the courier are handed in, so that the daemon and the simulator run this very code.
 
-use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, decide, schedule};
+use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, admit, decide, schedule};
 use alloc::{
     collections::BTreeMap,
     format,
@@ -191,6 +191,10 @@ impl<'a, P: Plans> Turn<'a, P> {
                     let (client, by, verb, select) = (*client, *by, *verb, select.clone());
                     let input = Input::Command { client, by, verb, select, ended };
                     decide(self.cluster, self.policy, &self.context, &input)
+                }
+                Input::TestOnly { client, by, spec } => {
+                    let planner = self.planner.planner();
+                    admit::test_only(self.cluster, self.policy, &self.context, *client, *by, spec, planner)
                 }
                 input => decide(self.cluster, self.policy, &self.context, input),
             };

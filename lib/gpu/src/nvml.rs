@@ -173,6 +173,7 @@ impl Nvml {
             mig,
             slices,
             grid,
+            fixed: false,
             health: CardHealth::Good,
         };
         Ok((device, card))
@@ -201,6 +202,7 @@ fn nameless(index: u32) -> Card {
         mig: false,
         slices: Vec::new(),
         grid: None,
+        fixed: false,
         health: CardHealth::Good,
     }
 }

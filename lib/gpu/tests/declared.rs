@@ -25,6 +25,7 @@ fn declared(model: &str, slices: &[&str]) -> Card {
         mig: !slices.is_empty(),
         slices: slices.iter().map(|profile| slice(profile, None)).collect(),
         grid: None,
+        fixed: false,
         health: CardHealth::Good,
     }
 }
@@ -40,6 +41,7 @@ fn found(index: u32, model: &str) -> Card {
         mig: false,
         slices: Vec::new(),
         grid: None,
+        fixed: false,
         health: CardHealth::Good,
     }
 }

@@ -70,6 +70,9 @@ pub struct Card {
     /// What it can be cut into, when it is in MIG mode and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<Grid>,
+    /// Whether its slices are as the conf declares them, and stay: it is never cut anew.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub fixed: bool,
     /// Whether it can be handed out.
     #[serde(default)]
     pub health: CardHealth,
@@ -144,6 +147,7 @@ mod tests {
             mig: false,
             slices: Vec::new(),
             grid: None,
+            fixed: false,
             health: CardHealth::Good,
         };
         // As NVML reports an H100 of 80 GB, an A100 of 40 GB and an A30 of 24 GB.
@@ -166,6 +170,7 @@ mod tests {
             mig: false,
             slices: Vec::new(),
             grid: None,
+            fixed: false,
             health: CardHealth::Good,
         };
         for good in

@@ -503,6 +503,7 @@ fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
                 mig: false,
                 slices: Vec::new(),
                 grid: None,
+                fixed: false,
                 health: gq_model::CardHealth::Good,
             })
             .collect()

@@ -313,9 +313,7 @@ fn for_candidates(
             show(Candidate { pick: Pick::Exists(at, position), placement, memory, exists: true });
         }
     }
-    // Slices that the conf declares are as it says, and stay.
-    let is_declared = card.slices.iter().any(|slice| slice.uuid.is_none());
-    let Some(grid) = card.grid.as_ref().filter(|_| recut && !is_declared) else { return };
+    let Some(grid) = card.grid.as_ref().filter(|_| recut && !card.fixed) else { return };
     for (number, profile) in grid.profiles.iter().enumerate() {
         if u32::from(profile.size) > free.count_ones()
             || !serves(&profile.name, &|least| profile.offers(least))

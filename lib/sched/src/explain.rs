@@ -67,7 +67,8 @@ pub fn explain(
     planner.catch_up(cluster, policy, now);
     let mut pass = Pass::begin(&mut planner, cluster, policy, now);
     pass.walk();
-    let node = expected.as_ref().and_then(|(_, name)| cluster.node(name));
+    let foretold = expected.as_ref().and_then(|(_, name)| cluster.node(name));
+    let node = foretold.or_else(|| node_of(&pass, job));
     let (mut lacks, holders) = match node {
         Some(node) => lacking(&pass.ground, job, node),
         None => (Vec::new(), Vec::new()),
@@ -77,6 +78,14 @@ pub fn explain(
     pass.withdraw(job);
     let instead = if job.is_eligible() { instead(&mut pass.ground, job, &outlook) } else { Vec::new() };
     Some(Explanation { reason, expected, lacks, holders, ahead, ahead_count, instead })
+}
+
+/// Where a job waits of which nobody can say when it starts: where it is reserved for, else the first node that could run it.
+fn node_of<'a>(pass: &Pass<'a>, job: &Job) -> Option<&'a Arc<Node>> {
+    let reserved = pass.kept.iter().find(|kept| kept.job == job.id).map(|kept| kept.seat);
+    let known = learn(pass.ground.seats, pass.ground.cluster, pass.ground.policy, &job.shape);
+    let able = || known.seats().find(|seat| pass.ground.could_now(*seat, &job.shape));
+    pass.ground.node(pass.ground.seats.get(reserved.or_else(able)?)?)
 }
 
 fn counted(count: u64, noun: &str) -> String {

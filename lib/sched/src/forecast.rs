@@ -187,11 +187,12 @@ fn end(world: &mut Cluster, key: RunKey, time: Timestamp) {
 
 /// When and where a job of this shape would start if it were submitted now, behind what runs, starts and is reserved for.
 ///
-/// `not_before`: its begin time. With few jobs waiting the plan is played forward until it starts; with many it is looked where it would be
+/// `planner`: the one that plans for the cluster. `not_before`: its begin time. With few jobs waiting the plan is played forward until it starts; with many it is looked where it would be
 /// reserved for. Returns `None` when that is not known: its nodes are away, a limit keeps it from starting, or nothing there ever ends.
 pub fn estimate(
     cluster: &Cluster,
     policy: &Policy,
+    planner: &Planner,
     now: Timestamp,
     (shape, payer): (&Shape, &Payer),
     not_before: Option<Timestamp>,
@@ -200,10 +201,10 @@ pub fn estimate(
         let id = JobId(cluster.last_job().0.saturating_add(1));
         let mut world = cluster.clone();
         world.apply(&Event::Submitted(Box::new(imagined(id, shape, payer, now, not_before)))).ok()?;
-        let (at, node) = play(world, policy, Planner::default(), now, Some(id)).starts.remove(&id)?;
+        let (at, node) = play(world, policy, planner.clone(), now, Some(id)).starts.remove(&id)?;
         return (at < now.after(FORESEEN)).then_some((node, at));
     }
-    let mut planner = Planner::default();
+    let mut planner = planner.clone();
     planner.catch_up(cluster, policy, now);
     let mut pass = Pass::begin(&mut planner, cluster, policy, now);
     pass.walk();

@@ -264,6 +264,10 @@ impl<'a> Pass<'a> {
             self.freed.extend(old.map(|kept| kept.seat));
             return false;
         }
+        // When the time comes that it was promised, nothing need have ended just then.
+        if old.as_ref().is_some_and(|kept| kept.at <= self.ground.now) {
+            (line.may_fit, line.failed) = (true, false);
+        }
         // Before those that were reserved for when it was not there yet it is asked as if it were new.
         if old.is_none() && self.old.iter().any(|kept| kept.seen < job.id) {
             (line.may_fit, line.failed) = (true, false);
@@ -436,6 +440,11 @@ impl<'a> Pass<'a> {
                 self.freed.push(kept.seat);
             }
             return false;
+        }
+        if kept.at <= self.ground.now {
+            // There is room after all, that nobody looked for: the next pass does.
+            self.freed.push(kept.seat);
+            self.passed_over = true;
         }
         self.claim(&kept, shape);
         let is_early = |name| self.ground.cluster.booking(name).is_some_and(|b| b.start > self.ground.now);

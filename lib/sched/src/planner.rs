@@ -40,6 +40,8 @@ pub trait Plans {
     fn plan(&mut self, cluster: &Cluster, policy: &Policy, now: Timestamp) -> Plan;
     /// Forgets everything: the policy changed, or the cluster was loaded anew.
     fn forget(&mut self);
+    /// The planner itself, for those who look ahead with what it remembers.
+    fn planner(&self) -> &Planner;
 }
 
 impl Plans for Planner {
@@ -48,6 +50,9 @@ impl Plans for Planner {
     }
     fn forget(&mut self) {
         Self::forget(self);
+    }
+    fn planner(&self) -> &Planner {
+        self
     }
 }
 

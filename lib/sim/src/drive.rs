@@ -200,6 +200,9 @@ impl Plans for Timed {
     fn forget(&mut self) {
         self.planner.forget();
     }
+    fn planner(&self) -> &Planner {
+        &self.planner
+    }
 }
 
 /// The engine, with its clock.

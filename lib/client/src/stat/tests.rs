@@ -448,6 +448,7 @@ fn house() -> NodeView {
         mig,
         slices,
         grid: None,
+        fixed: false,
         health,
     };
     let view = |card: Card, job: Option<&str>, slices: Vec<SliceView>| {

@@ -129,6 +129,7 @@ fn card(section: &Section<'_>, notes: &mut Notes<'_>) -> Option<Card> {
         mig: mig.value || is_cut,
         slices: slices.value,
         grid,
+        fixed: is_cut,
         health: CardHealth::Good,
     })
 }

@@ -5,8 +5,8 @@ use crate::{
     node::{FakeNode, Trouble, card},
 };
 use gq_cluster::{
-    Account, Booked, Booking, Cluster, Depth, Event, Ledger, Limits, Partition, PartitionState, Payer, Place,
-    Policy, Preempt, Qos, Serves, Shape, SliceRule, Weights,
+    Account, Booked, Booking, Cluster, Depth, Event, Ledger, Limits, Link, Partition, PartitionState, Payer,
+    Place, Policy, Preempt, Qos, Serves, Shape, SliceRule, Weights,
 };
 use gq_engine::{
     Actor, Answer, ClientId, Context, Input, Keeper, NodeReport, Selection, Submission, Turn, TurnError, Verb,
@@ -499,7 +499,9 @@ impl World {
                 if self.cluster.node(&self.nodes[at].name).is_some_and(|node| node.drained.is_some()) {
                     self.drain(at, None);
                 }
-                if !self.nodes[at].linked {
+                // What a turn that was not kept had to say of a link is said again, as the daemon does.
+                let is_up = self.cluster.node(&self.nodes[at].name).is_some_and(|node| node.link == Link::Up);
+                if !self.nodes[at].linked || !is_up {
                     self.nodes[at].linked = true;
                     let (node, epoch) = (self.nodes[at].name.clone(), self.nodes[at].epoch);
                     self.inputs.push(Input::NodeHeard { node, epoch });

@@ -144,7 +144,7 @@ proptest! {
         lab.planner.forget();
         let asked = shape_of(asked);
         let (_, at) =
-            gq_sched::estimate(&lab.cluster, &lab.policy, lab.now, (&asked, &payer(1000, "main")), None).unwrap();
+            gq_sched::estimate(&lab.cluster, &lab.policy, &Planner::default(), lab.now, (&asked, &payer(1000, "main")), None).unwrap();
         // The depth of reservations bounds what an estimate can know: with all of them it is a promise.
         let job = lab.submit(asked);
         lab.start();

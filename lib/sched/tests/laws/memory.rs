@@ -8,7 +8,7 @@ use crate::{
     wishes::{Move, a_move},
 };
 use gq_cluster::{Depth, Event, Job, Memory, Shape, Weights};
-use gq_model::{JobId, Reason, Timestamp};
+use gq_model::{JobId, Reason, Seconds, Timestamp};
 use gq_sched::Plan;
 use proptest::prelude::*;
 
@@ -124,7 +124,9 @@ fn check_nobody_is_left(lab: &Lab, site: &Site, plan: &Plan) -> Result<(), TestC
         // How many cpus he counts for who wants to be alone depends on the node.
         let plain = plain && (site.limits == 0 || !shape.demand.exclusive);
         let waits_for_others = matches!(reason, Reason::Priority | Reason::Resources);
-        if fcfs || !plain || !partition.state.starts() || !waits_for_others {
+        // Reservations behind what has no time limit are made and not told: who has none himself may be in their way.
+        let far = until(lab, shape) > lab.now.after(Seconds(300 * 86_400));
+        if fcfs || !plain || far || !partition.state.starts() || !waits_for_others {
             continue;
         }
         for node in lab.cluster.nodes() {
