@@ -193,7 +193,8 @@ impl<'a> Pass<'a> {
     pub(crate) fn walk(&mut self) {
         let cluster = self.ground.cluster;
         let mut lines = self.lines();
-        let mut most = self.most_room();
+        // Looked up when it is needed: in a first pass every seat counts, and nobody failed before.
+        let mut most = None;
         loop {
             if !lines.not.is_empty() && !self.minds_blocked() {
                 self.drop_old();
@@ -202,6 +203,7 @@ impl<'a> Pass<'a> {
             let Some(mut line) = lines.next(cluster) else { break };
             if line.failed {
                 // What has been started or given up since it was put in line counts.
+                let most = *most.get_or_insert_with(|| self.most_room());
                 let known = self.memo.at(line.group.shape_key);
                 line.may_fit = known.is_some_and(|known| self.glance(known, most));
                 if !line.may_fit {
@@ -216,7 +218,7 @@ impl<'a> Pass<'a> {
                 self.lay_back(begun.0 != self.plan.starts.len() || kept != self.kept.len());
             }
             if (self.plan.starts.len(), self.freed.len()) != begun {
-                most = self.most_room();
+                most = None;
                 if lines.failed > 0 && self.ground.seats.opened.len() + self.freed.len() <= FEW_SEATS {
                     self.thin_out(&mut lines);
                 }
