@@ -113,6 +113,28 @@ impl Link {
         })
     }
 
+    /// Asks what is answered in parts, and hands over each; `take` says whether there are more.
+    ///
+    /// # Errors
+    /// As [`Link::ask`] and [`Link::next`], and what `take` says.
+    pub fn ask_in_parts(
+        &self,
+        ask: Ask,
+        mut take: impl FnMut(Reply) -> Result<bool, Trouble>,
+    ) -> Result<(), Trouble> {
+        let mut reply = self.ask(ask)?;
+        loop {
+            let more = match reply {
+                Reply::Refused(refusal) => return Err(refusal.into()),
+                part => take(part)?,
+            };
+            if !more {
+                return Ok(());
+            }
+            reply = self.next()?;
+        }
+    }
+
     /// The trouble of an answer of another kind than the question's.
     pub fn astray(&self) -> Trouble {
         Trouble::new(UNREACHABLE, format!("gqd at {} answers another question", self.sock.display()))

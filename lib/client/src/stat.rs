@@ -161,28 +161,21 @@ trait Show {
 fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>, Trouble> {
     let words = Selection { jobs: Vec::new(), ..ask.select.clone() };
     let mut unknown = Vec::new();
-    let mut reply = link.ask(Ask::List(ask))?;
-    loop {
-        let (mut jobs, explained, more) = match reply {
-            Reply::Jobs { jobs, unknown: some, degraded, explained, more } => {
-                unknown.extend(some);
-                if let Some(why) = degraded {
-                    say("gqstat", &format!("DEGRADED: no new jobs are taken: {why}"));
-                }
-                (jobs, explained, more)
-            }
-            Reply::Refused(refusal) => return Err(refusal.into()),
-            _ => return Err(link.astray()),
+    link.ask_in_parts(Ask::List(ask), |part| {
+        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, more } = part else {
+            return Err(link.astray());
         };
+        unknown.extend(some);
+        if let Some(why) = degraded {
+            say("gqstat", &format!("DEGRADED: no new jobs are taken: {why}"));
+        }
         // Jobs named by id are given as they are; the other words still count.
         jobs.retain(|job| fits(job, &words));
         show.jobs(&jobs, &explained)?;
-        if !more {
-            show.end()?;
-            return Ok(unknown);
-        }
-        reply = link.next()?;
-    }
+        Ok(more)
+    })?;
+    show.end()?;
+    Ok(unknown)
 }
 
 struct Columns<'a> {

@@ -234,7 +234,7 @@ impl Cluster {
         if node.link == Link::Absent {
             return Err(IllegalEvent(format!("{key} is given to node {}, which was never seen", run.node)));
         }
-        run.worth = node.layout().worth(&node.cards, &run.cards);
+        run.worth = node.layout().worth(node.layout().units(&node.cards, &run.cards));
         node.hold(who, &run, until(&job.shape, &run))?;
         self.ledger.hold(who, &run, &job);
         drop(job);

@@ -93,20 +93,12 @@ impl Layout {
         named.or(held.placement).map_or(0, |placement| slot.placed(placement))
     }
 
-    /// What `held` is worth, in thousandths of a card.
-    pub fn worth(&self, cards: &[Card], held: &[CardUse]) -> u32 {
-        let one = |one: &CardUse| {
-            let position = cards.iter().position(|card| card.index == one.index);
-            let slot = position.and_then(|position| self.slot(position));
-            match (&one.slice, slot) {
-                (Some(_), Some(slot)) if slot.units > 0 => {
-                    let units = self.units_of_use(cards, one).count_ones();
-                    (units * WHOLE_CARD).div_ceil(slot.units)
-                }
-                _ => WHOLE_CARD,
-            }
-        };
-        held.iter().fold(0, |sum, held| sum.saturating_add(one(held)))
+    /// What these units are worth, in thousandths of a card: of each card what is taken of its units, rounded up.
+    pub fn worth(&self, units: Units) -> u32 {
+        self.slots.iter().flatten().fold(0u32, |sum, slot| {
+            let taken = (units & slot.mask()).count_ones();
+            sum.saturating_add((taken * WHOLE_CARD).div_ceil(slot.units))
+        })
     }
 }
 

@@ -71,14 +71,7 @@ impl Ledger {
     }
 
     pub(crate) fn hold(&mut self, who: (JobId, TaskIndex), run: &Run, job: &Job) {
-        let rate = u64::from(run.rate);
-        self.change(&job.payer, |has| {
-            has.jobs = has.jobs.saturating_add(1);
-            has.cpus = has.cpus.saturating_add(u64::from(run.cpus));
-            has.cards = has.cards.saturating_add(u64::from(run.worth));
-            has.rate = has.rate.saturating_add(rate);
-            has.since = has.since.saturating_add(moment(rate, run.allocated));
-        });
+        self.change(&job.payer, |has| *has = has.with(&Holdings::of(run)));
         if !job.shape.licences.is_empty() {
             self.licence_ends.insert((crate::until(&job.shape, run), who.0, who.1));
             self.licence(&job.shape.licences, |used, count| used.saturating_add(count));
@@ -86,14 +79,7 @@ impl Ledger {
     }
 
     pub(crate) fn release(&mut self, who: (JobId, TaskIndex), run: &Run, job: &Job) {
-        let rate = u64::from(run.rate);
-        self.change(&job.payer, |has| {
-            has.jobs = has.jobs.saturating_sub(1);
-            has.cpus = has.cpus.saturating_sub(u64::from(run.cpus));
-            has.cards = has.cards.saturating_sub(u64::from(run.worth));
-            has.rate = has.rate.saturating_sub(rate);
-            has.since = has.since.saturating_sub(moment(rate, run.allocated));
-        });
+        self.change(&job.payer, |has| *has = has.without(&Holdings::of(run)));
         if !job.shape.licences.is_empty() {
             self.licence_ends.remove(&(crate::until(&job.shape, run), who.0, who.1));
             self.licence(&job.shape.licences, |used, count| used.saturating_sub(count));
@@ -126,8 +112,4 @@ impl Ledger {
             self.usage.insert((account, uid), usage);
         }
     }
-}
-
-fn moment(rate: u64, at: Timestamp) -> i128 {
-    i128::from(rate).saturating_mul(i128::from(at.0.div_euclid(1_000_000)))
 }

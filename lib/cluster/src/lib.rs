@@ -17,6 +17,7 @@ mod node;
 mod payer;
 mod policy;
 mod queue;
+mod scope;
 
 pub use apply::IllegalEvent;
 pub use booking::{Booked, Booking};
@@ -32,6 +33,7 @@ pub use policy::{
     SliceRule, Weights,
 };
 pub use queue::{Group, Key, Place, Queue};
+pub use scope::Scope;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},

@@ -7,7 +7,7 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use gq_model::{BootId, Card, CardHealth, Epoch, JobId, MiB, NodeName, Seq, TaskIndex, Timestamp};
+use gq_model::{BootId, Card, Epoch, JobId, MiB, NodeName, Seq, TaskIndex, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Whether a node is in sight.
@@ -202,11 +202,6 @@ impl Node {
     pub fn is_open(&self) -> bool {
         self.link == Link::Up && self.drained.is_none()
     }
-    /// Cards that could be handed out whole if nobody held them.
-    pub fn whole_cards(&self) -> impl Iterator<Item = &Card> {
-        self.cards.iter().filter(|c| !c.mig && c.health == CardHealth::Good)
-    }
-
     /// There may be more room than before.
     pub(crate) fn open(&mut self) {
         self.opened = self.opened.wrapping_add(1);

@@ -1,5 +1,6 @@
 //! Payers: on whose account jobs run, and what each has waiting and running. Sums only; limits are the policy's.
 
+use crate::Run;
 use alloc::string::String;
 use gq_model::{Timestamp, Uid};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,12 @@ impl Holdings {
     pub fn of_run(cpus: u32, cards: u32) -> Self {
         Self { jobs: 1, cpus: u64::from(cpus), cards: u64::from(cards), ..Self::default() }
     }
+    /// Of one run as it is.
+    pub(crate) fn of(run: &Run) -> Self {
+        let rate = u64::from(run.rate);
+        let second = i128::from(run.allocated.0.div_euclid(1_000_000));
+        Self { rate, since: i128::from(rate).saturating_mul(second), ..Self::of_run(run.cpus, run.worth) }
+    }
     /// Adds up what several payers hold.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
@@ -51,6 +58,19 @@ impl Holdings {
             cards: self.cards.saturating_add(other.cards),
             rate: self.rate.saturating_add(other.rate),
             since: self.since.saturating_add(other.since),
+        }
+    }
+
+    /// Takes away what was added.
+    #[must_use]
+    pub(crate) fn without(self, other: &Self) -> Self {
+        Self {
+            submitted: self.submitted.saturating_sub(other.submitted),
+            jobs: self.jobs.saturating_sub(other.jobs),
+            cpus: self.cpus.saturating_sub(other.cpus),
+            cards: self.cards.saturating_sub(other.cards),
+            rate: self.rate.saturating_sub(other.rate),
+            since: self.since.saturating_sub(other.since),
         }
     }
 

@@ -298,7 +298,7 @@ pub struct Policy {
     pub lost_after: Seconds,
     /// Whom the queue serves.
     pub serves: Serves,
-    /// Users who may do everything, besides root and the controller's own user.
+    /// Users who may do everything besides root, the controller's own among them; see [`Policy::is_admin`].
     pub admins: BTreeSet<Uid>,
     /// Whether `--test-run` is allowed.
     pub allow_test_run: bool,
@@ -346,5 +346,13 @@ impl Policy {
     pub fn accounts_above<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Account> {
         let above = |account: &&'a Account| account.parent.as_deref().and_then(|parent| self.account(parent));
         core::iter::successors(self.account(name), above).take(self.accounts.len())
+    }
+    /// Whether an account is another or below it.
+    pub fn is_within(&self, account: &str, other: &str) -> bool {
+        self.accounts_above(account).any(|above| above.name == other)
+    }
+    /// Whether a user may do everything: root, the conf's admins (the controller's own user is one), whom alone the queue serves.
+    pub fn is_admin(&self, uid: Uid) -> bool {
+        uid == Uid(0) || self.admins.contains(&uid) || self.serves == Serves::Only(uid)
     }
 }

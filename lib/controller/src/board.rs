@@ -4,7 +4,7 @@
 
 use gq_cluster::{Booking, Cluster, Job, Node, Policy};
 use gq_engine::Step;
-use gq_model::{ClusterId, JobId, NodeName, Uid};
+use gq_model::{ClusterId, JobId, NodeName};
 use gq_sched::Outlook;
 use std::{
     collections::BTreeMap,
@@ -89,11 +89,6 @@ impl Board {
     pub(crate) fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
         let at = self.nodes.binary_search_by(|node| node.name.cmp(name)).ok()?;
         self.nodes.get(at)
-    }
-
-    /// Whether a user may do everything: root, the controller's own user, the conf's admins.
-    pub(crate) fn is_admin(&self, uid: Uid, own: Uid) -> bool {
-        uid == Uid(0) || uid == own || self.policy.admins.contains(&uid)
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {

@@ -235,7 +235,7 @@ impl Door {
                 }
                 let taken = self
                     .intake
-                    .take(&format!(".s.{token}"), token, Some(uid), |uid| board.is_admin(uid, self.own));
+                    .take(&format!(".s.{token}"), token, Some(uid), |uid| board.policy.is_admin(uid));
                 match taken {
                     Ok(submission) => Wish::Submit(Box::new(submission)),
                     Err(not_taken) => return self.submitted_before(uid, token, not_taken.refusal()),
@@ -263,7 +263,7 @@ impl Door {
                 return refused(RefusalKind::Usage, "not here");
             }
         };
-        match self.tell(uid, board.is_admin(uid, self.own), wish) {
+        match self.tell(uid, board.policy.is_admin(uid), wish) {
             Some(replies) => replies.recv().unwrap_or_else(|_| going_away()),
             None => going_away(),
         }
@@ -271,7 +271,7 @@ impl Door {
 
     /// Answers first and then has the hub stop: no answer would leave a process that is ending.
     fn shut_down(&self, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
-        if !self.wall.look().is_admin(uid, self.own) {
+        if !self.wall.look().policy.is_admin(uid) {
             return send(conn, &refused(RefusalKind::NotPermitted, "only admins may do this"));
         }
         let sent = send(conn, &Reply::Done { count: 1, failures: Vec::new() });

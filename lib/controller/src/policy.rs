@@ -5,7 +5,7 @@ use gq_cluster::{Policy, Serves};
 use gq_conf::Config;
 use gq_model::Uid;
 use gq_policy::People;
-use nix::unistd::{Group, User};
+use nix::unistd::{Group, User, geteuid};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -14,9 +14,11 @@ use std::{
 /// Where primary groups are looked up: no library lists the members of a group that is theirs by their account alone.
 const PASSWD: &str = "/etc/passwd";
 
-/// Makes the policy of a conf.
+/// Makes the policy of a conf, for the user that this process is.
 pub(crate) fn policy_of(config: &Config, serves: Serves) -> Policy {
-    gq_policy::policy_of(config, serves, &mut Names::default())
+    let mut policy = gq_policy::policy_of(config, serves, &mut Names::default());
+    policy.admins.insert(Uid(geteuid().as_raw()));
+    policy
 }
 
 /// Names of the system, each asked for once.

@@ -194,7 +194,6 @@ fn open_up(
         intake,
         wall: wall.clone(),
         words: tell.clone(),
-        own,
         database: place.database(),
         keep: config.cluster.job_file_keep,
     };

@@ -33,7 +33,6 @@ pub(crate) struct Upkeep {
     pub(crate) intake: Arc<Intake>,
     pub(crate) wall: Wall,
     pub(crate) words: Sender<Word>,
-    pub(crate) own: Uid,
     pub(crate) database: PathBuf,
     /// How long the file of an ended job is kept.
     pub(crate) keep: Seconds,
@@ -83,7 +82,7 @@ impl Upkeep {
         if board.degraded.is_some() {
             return Ok(());
         }
-        let is_admin = |uid: Uid| board.is_admin(uid, self.own);
+        let is_admin = |uid: Uid| board.policy.is_admin(uid);
         for name in self.spool.ready()? {
             let Some(token) = name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) else {
                 log::warn!("drop/{name}: not a token, set aside");

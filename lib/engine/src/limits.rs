@@ -5,43 +5,14 @@ use alloc::{
     format,
     string::{String, ToString},
 };
-use gq_cluster::{Account, Cluster, Limits, Partition, Payer, Policy, Qos, Shape, WHOLE_CARD};
+use gq_cluster::{Cluster, Payer, Policy, Scope, Shape, WHOLE_CARD};
 
-/// Whose limits they are.
-#[derive(Clone, Copy)]
-enum Scope<'a> {
-    Partition(&'a Partition),
-    Qos(&'a Qos),
-    Account(&'a Account),
-}
-
-impl Scope<'_> {
-    fn limits(&self) -> &Limits {
-        match self {
-            Self::Partition(partition) => &partition.limits,
-            Self::Qos(qos) => &qos.limits,
-            Self::Account(account) => &account.limits,
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::Partition(partition) => format!("partition {}", partition.name),
-            Self::Qos(qos) => format!("QOS {}", qos.name),
-            Self::Account(account) => format!("account {}", account.name),
-        }
-    }
-
-    /// Whether the jobs of a payer count here.
-    fn has(&self, policy: &Policy, payer: &Payer) -> bool {
-        match self {
-            Self::Partition(partition) => payer.partition == partition.name,
-            Self::Qos(qos) => payer.qos.as_ref() == Some(&qos.name),
-            Self::Account(account) => payer
-                .account
-                .as_deref()
-                .is_some_and(|name| policy.accounts_above(name).any(|above| above.name == account.name)),
-        }
+/// What a scope is called.
+fn words(scope: Scope<'_>) -> String {
+    match scope {
+        Scope::Partition(partition) => format!("partition {}", partition.name),
+        Scope::Qos(qos) => format!("QOS {}", qos.name),
+        Scope::Account(account) => format!("account {}", account.name),
     }
 }
 
@@ -52,10 +23,7 @@ pub(crate) fn within(
     shape: &Shape,
     payer: &Payer,
 ) -> Result<(), Refusal> {
-    let partition = policy.partition(&payer.partition).map(Scope::Partition);
-    let qos = payer.qos.as_deref().and_then(|name| policy.qos(name)).map(Scope::Qos);
-    let accounts = payer.account.as_deref().into_iter().flat_map(|name| policy.accounts_above(name));
-    for scope in partition.into_iter().chain(qos).chain(accounts.map(Scope::Account)) {
+    for scope in policy.scopes(payer) {
         one_job(cluster, policy, shape, scope)?;
         one_more(cluster, policy, payer, scope)?;
     }
@@ -68,7 +36,7 @@ fn one_job(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) 
     if let Some(most) = limits.max_cpus_per_job.filter(|most| cpus > *most) {
         let text = format!(
             "{}: a job may ask for {most} cpus at most (max_cpus_per_job), and this one asks for {cpus}",
-            scope.words()
+            words(scope)
         );
         return Err(Refusal::new(RefusalKind::Policy, text));
     }
@@ -77,7 +45,7 @@ fn one_job(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) 
         if cards > most {
             let text = format!(
                 "{}: a job may ask for {} cards at most (max_cards_per_job), and this one asks for {}",
-                scope.words(),
+                words(scope),
                 thousandths(most),
                 thousandths(cards),
             );
@@ -91,7 +59,7 @@ fn one_job(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) 
 fn alone(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) -> Result<(), Refusal> {
     let limits = scope.limits();
     let refused = |limit: &str, text: String| {
-        let text = format!("{}: {text} ({limit})", scope.words());
+        let text = format!("{}: {text} ({limit})", words(scope));
         Err(Refusal::new(RefusalKind::Policy, text).hint("it could never start"))
     };
     for (limit, whose, most) in
@@ -140,7 +108,7 @@ fn one_more(cluster: &Cluster, policy: &Policy, payer: &Payer, scope: Scope<'_>)
     }
     let refused = |limit: &str, most: u64, whose: &str, there: u64| {
         let text =
-            format!("{}: {whose}{most} jobs may live at a time ({limit}), and {there} do", scope.words());
+            format!("{}: {whose}{most} jobs may live at a time ({limit}), and {there} do", words(scope));
         Err(Refusal::new(RefusalKind::Policy, text).hint("submit it when one has ended"))
     };
     if let Some(most) = limits.max_submit_per_user.filter(|most| mine >= *most) {

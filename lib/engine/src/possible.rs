@@ -10,7 +10,7 @@ use alloc::{
     vec::Vec,
 };
 use gq_cluster::{Booking, Cluster, Layout, Memory, Node, Policy, Shape, WHOLE_CARD, slice_place};
-use gq_model::{Card, CardUse, MiB, NodeName, Placement};
+use gq_model::{Card, MiB, NodeName, Placement};
 use gq_sched::{could_ever, eligible_by_name};
 
 /// Most kinds of nodes, or of slices, that words list.
@@ -192,10 +192,8 @@ fn slice_worth(card: &Card, shape: &Shape, recut: bool) -> Option<u32> {
 }
 
 fn worth(card: &Card, placement: Placement) -> u32 {
-    let cards = core::slice::from_ref(card);
-    let one =
-        CardUse { index: card.index, uuid: None, slice: Some(String::new()), placement: Some(placement) };
-    Layout::of(cards).worth(cards, &[one])
+    let layout = Layout::of(core::slice::from_ref(card));
+    layout.slot(0).map_or(0, |slot| layout.worth(slot.placed(placement)))
 }
 
 fn wish(shape: &Shape) -> String {

@@ -5,7 +5,7 @@
 use crate::{
     cards::Choice,
     licences::Licences,
-    limits::{More, worth},
+    limits::More,
     memo::Known,
     need::Need,
     pass::Pass,
@@ -198,7 +198,7 @@ impl Pass<'_> {
     pub(crate) fn over_limit(&self, seat: u32, units: Units, shape: &Shape, payer: &Payer) -> Option<Reason> {
         let node = self.ground.seats.get(seat).and_then(|seat| self.ground.node(seat))?;
         let cpus = Need::of(shape, node).cpus.into();
-        self.bounds.reached(payer, More { cpus, cards: worth(node, units).into() })
+        self.bounds.reached(payer, More { cpus, cards: node.layout().worth(units).into() })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::decay::decay;
 use alloc::{string::String, sync::Arc, vec::Vec};
-use gq_cluster::{Cluster, Holdings, Limits, Payer, Policy, Shape, Units, WHOLE_CARD};
+use gq_cluster::{Cluster, Holdings, Limits, Payer, Policy, Scope, Shape, WHOLE_CARD};
 use gq_model::{Reason, Timestamp, Uid};
 
 /// What is asked for of the limits: one more task.
@@ -83,31 +83,20 @@ impl<'a> Bounds<'a> {
         if !self.any {
             return None;
         }
-        let partition = self.policy.partition(&payer.partition).map(|p| &p.limits);
-        let by_partition = partition.and_then(|limits| {
-            self.over(limits, more, payer.uid, |other| other.partition == payer.partition, &SHARED)
-        });
-        let qos = payer.qos.as_deref().and_then(|name| self.policy.qos(name)).map(|qos| &qos.limits);
-        let by_qos = || {
-            qos.and_then(|limits| self.over(limits, more, payer.uid, |other| other.qos == payer.qos, &SHARED))
-        };
-        by_partition.or_else(by_qos).or_else(|| self.by_account(payer, more))
-    }
-
-    fn by_account(&self, payer: &Payer, more: More) -> Option<Reason> {
-        let name = payer.account.as_deref()?;
-        for account in self.policy.accounts_above(name) {
-            let is_below = |other: &Payer| {
-                other.account.as_deref().is_some_and(|a| is_below(self.policy, a, &account.name))
-            };
-            if let Some(reason) = self.over(&account.limits, more, payer.uid, is_below, &OF_ACCOUNT) {
-                return Some(reason);
+        self.policy.scopes(payer).find_map(|scope| {
+            let is_meant = |other: &Payer| scope.has(self.policy, other);
+            match scope {
+                Scope::Partition(_) | Scope::Qos(_) => {
+                    self.over(scope.limits(), more, payer.uid, is_meant, &SHARED)
+                }
+                Scope::Account(account) => {
+                    let is_spent = |(spent, over): &(&str, bool)| *spent == account.name && *over;
+                    let spent = more.cards > 0 && self.spent.iter().any(is_spent);
+                    let reached = self.over(scope.limits(), more, payer.uid, is_meant, &OF_ACCOUNT);
+                    reached.or(spent.then_some(Reason::CardMinutes))
+                }
             }
-            if more.cards > 0 && self.spent.iter().any(|(spent, over)| *spent == account.name && *over) {
-                return Some(Reason::CardMinutes);
-            }
-        }
-        None
+        })
     }
 
     fn over(
@@ -163,30 +152,15 @@ const OF_ACCOUNT: Words = Words {
     ..SHARED
 };
 
-/// Whether an account is another or below it.
-fn is_below(policy: &Policy, account: &str, other: &str) -> bool {
-    account == other || policy.accounts_above(account).any(|above| above.name == other)
-}
-
 /// What an account and those below it have used as of now, runs that live included.
 fn used_below(cluster: &Cluster, policy: &Policy, account: &str, now: Timestamp) -> u64 {
     let ledger = cluster.ledger();
     let past =
-        ledger.usage().filter(|((a, _), _)| a.as_deref().is_some_and(|a| is_below(policy, a, account)));
+        ledger.usage().filter(|((a, _), _)| a.as_deref().is_some_and(|a| policy.is_within(a, account)));
     let live = ledger
         .payers()
-        .filter(|(payer, _)| payer.account.as_deref().is_some_and(|a| is_below(policy, a, account)));
+        .filter(|(payer, _)| payer.account.as_deref().is_some_and(|a| policy.is_within(a, account)));
     past.map(|(_, usage)| decay(*usage, now, policy.half_life).charge)
         .chain(live.map(|(_, has)| has.accrued(now)))
         .fold(0, u64::saturating_add)
-}
-
-/// What units of a choice are worth, in thousandths of a card.
-pub(crate) fn worth(node: &gq_cluster::Node, units: Units) -> u32 {
-    let slots = (0..node.cards.len()).filter_map(|at| node.layout().slot(at));
-    slots.fold(0u32, |sum, slot| {
-        let taken = (units & slot.mask()).count_ones();
-        let part = if slot.units == 0 { 0 } else { (taken * WHOLE_CARD).div_ceil(slot.units) };
-        sum.saturating_add(part)
-    })
 }

@@ -124,16 +124,19 @@ impl Memo {
     pub(crate) fn at(&self, key: Key) -> Option<&Known> {
         self.known.get(key.at as usize).filter(|known| known.serial == key.serial)
     }
+    fn at_mut(&mut self, key: Key) -> Option<&mut Known> {
+        self.known.get_mut(key.at as usize).filter(|known| known.serial == key.serial)
+    }
     /// Notes that a shape fits nowhere now.
     pub(crate) fn failed(&mut self, key: Key) {
         let pass = self.pass;
-        if let Some(known) = self.known.get_mut(key.at as usize).filter(|known| known.serial == key.serial) {
+        if let Some(known) = self.at_mut(key) {
             known.failed = pass;
         }
     }
     /// Notes in what state of health no node could run a shape.
     pub(crate) fn unable(&mut self, key: Key, health: u64) {
-        if let Some(known) = self.known.get_mut(key.at as usize).filter(|known| known.serial == key.serial) {
+        if let Some(known) = self.at_mut(key) {
             known.unable = health;
         }
     }

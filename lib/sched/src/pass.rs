@@ -11,7 +11,7 @@
 use crate::{
     cards::Choice,
     licences::{self, Licences},
-    limits::{Bounds, More, worth},
+    limits::{Bounds, More},
     lines::{FEW_SEATS, Line},
     memo::Memo,
     need::Need,
@@ -25,8 +25,8 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use gq_cluster::{Cluster, Depth, Job, Key, Payer, Policy, Serves, Shape, Units};
-use gq_model::{JobId, Reason, Seconds, TaskIndex, Timestamp, Uid};
+use gq_cluster::{Cluster, Depth, Job, Key, Payer, Policy, Shape, Units};
+use gq_model::{JobId, Reason, Seconds, TaskIndex, Timestamp};
 
 /// What a planning pass found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,17 @@ enum Quota {
         /// Whether one could not start.
         blocked: bool,
     },
+}
+
+/// Whether the first job of a partition that cannot start is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// Nobody is known not to fit.
+    Unasked,
+    /// Somebody is, and who is the first is not found yet.
+    Sought,
+    /// It is.
+    Found,
 }
 
 /// What became of the tasks of a job.
@@ -74,12 +85,10 @@ pub(crate) struct Pass<'a> {
     pub(crate) bounds: Bounds<'a>,
     pub(crate) licences: Licences,
     quotas: Vec<Quota>,
-    /// Partitions some of whose jobs are known not to fit, and whose first in line that cannot start is not found yet.
-    firstless: Vec<bool>,
+    /// How far each partition's first in line that cannot start is found.
+    firsts: Vec<First>,
     /// Whether somebody could not start before reservations were reached that may have been in his way.
     passed_over: bool,
-    /// Partitions whose first in line that cannot start is found.
-    has_first: Vec<bool>,
     /// Reservations of the pass before whose jobs have not been reached yet.
     pub(crate) old: VecDeque<Kept>,
     /// Jobs that have such a reservation.
@@ -165,9 +174,8 @@ impl<'a> Pass<'a> {
             bounds: Bounds::of(cluster, policy, now),
             licences: Licences::of(cluster, policy, now),
             quotas: partitions.map(quota).collect(),
-            firstless: alloc::vec![false; policy.partitions.len()],
+            firsts: alloc::vec![First::Unasked; policy.partitions.len()],
             passed_over: false,
-            has_first: alloc::vec![false; policy.partitions.len()],
             old: VecDeque::new(),
             promised: kept.iter().map(|kept| kept.job).collect(),
             lifted: VecDeque::new(),
@@ -187,7 +195,7 @@ impl<'a> Pass<'a> {
             Quota::Left(left) => *left > 0,
             Quota::Fcfs { blocked } => !blocked,
         };
-        self.firstless.contains(&true) || self.quotas.iter().any(minds)
+        self.firsts.contains(&First::Sought) || self.quotas.iter().any(minds)
     }
 
     pub(crate) fn walk(&mut self) {
@@ -243,9 +251,8 @@ impl<'a> Pass<'a> {
 
     /// Keeps in mind that a job of this partition is known not to fit.
     pub(crate) fn note_blocked(&mut self, partition: u32) {
-        let has_first = self.has_first.get(partition as usize).copied().unwrap_or(true);
-        if let Some(firstless) = self.firstless.get_mut(partition as usize) {
-            *firstless = !has_first;
+        if let Some(first @ First::Unasked) = self.firsts.get_mut(partition as usize) {
+            *first = First::Sought;
         }
     }
 
@@ -340,12 +347,9 @@ impl<'a> Pass<'a> {
             return Some(Reason::PartitionTimeLimit);
         }
         if let Some(name) = &shape.reservation {
-            let is_admin = policy.admins.contains(&payer.uid)
-                || payer.uid == Uid(0)
-                || policy.serves == Serves::Only(payer.uid);
             let admits = |booking: &Arc<gq_cluster::Booking>| {
                 booking.admits_below(policy, payer.uid, payer.account.as_deref())
-                    || (is_admin && !booking.maintenance)
+                    || (policy.is_admin(payer.uid) && !booking.maintenance)
             };
             if !self.ground.cluster.booking(name).is_some_and(admits) {
                 return Some(Reason::Reservation);
@@ -379,7 +383,7 @@ impl<'a> Pass<'a> {
         let shape = &job.shape;
         let need = Need::of(shape, node);
         let Choice { units, .. } = spot.choice;
-        let worth = worth(node, units);
+        let worth = node.layout().worth(units);
         let rate = worth.saturating_add(need.cpus.saturating_mul(self.ground.policy.cpu_charge));
         self.plan.starts.push(Start {
             job: job.id,
@@ -492,11 +496,8 @@ impl<'a> Pass<'a> {
 
     /// Keeps in mind the first job of each partition that cannot start.
     fn note_first(&mut self, job: &Job, partition: u32) {
-        if let Some(has_first) = self.has_first.get_mut(partition as usize) {
-            *has_first = true;
-        }
-        if let Some(firstless) = self.firstless.get_mut(partition as usize) {
-            *firstless = false;
+        if let Some(first) = self.firsts.get_mut(partition as usize) {
+            *first = First::Found;
         }
         let (cluster, partition) = (self.ground.cluster, &job.shape.partition);
         let first = &mut self.plan.outlook.first;

@@ -36,6 +36,9 @@ pub(crate) fn could_ever_with(shape: &Shape, size: (u32, MiB), deck: Deck<'_>, p
         return false;
     }
     let ask = &shape.demand.cards;
+    if ask.count == 0 {
+        return true;
+    }
     if ask.profile.is_none() && !shape.slices_by_memory {
         // Which of the cards it would be does not matter: counting is enough, and there may be many nodes.
         let may_be_cards = ask.memory.is_none() || allows(policy, shape).cards_by_memory;
@@ -43,12 +46,12 @@ pub(crate) fn could_ever_with(shape: &Shape, size: (u32, MiB), deck: Deck<'_>, p
             !card.mig && deck.layout.slot(*at).is_some() && is_wanted(ask, card)
         };
         let mut whole = deck.cards.iter().enumerate().filter(wanted);
-        return ask.count == 0 || (may_be_cards && whole.nth(ask.count as usize - 1).is_some());
+        return may_be_cards && whole.nth(ask.count as usize - 1).is_some();
     }
     let options = Options::default();
     let rule = gq_cluster::SliceRule::FirstFit;
     let cutting = Cutting { allows: allows(policy, shape), rule, options: &options };
-    ask.count == 0 || choose(deck, shape, deck.all_units(), &cutting).is_some()
+    choose(deck, shape, deck.all_units(), &cutting).is_some()
 }
 
 /// What the partition of a shape allows.

@@ -1,13 +1,6 @@
 //! Preemption: which runs make room for the first job in line of a higher tier. Never more than it takes, those that lose least first.
 
-use crate::{
-    cards::{Cutting, choose},
-    need::Need,
-    pass::Pass,
-    place::{Left, allows},
-    planner::Preemption,
-    timeline::Load,
-};
+use crate::{cards::choose, need::Need, pass::Pass, place::Left, planner::Preemption, timeline::Load};
 use alloc::{sync::Arc, vec::Vec};
 use gq_cluster::{Cluster, Hold, Job, Node, Payer, Policy, Preempt};
 use gq_model::{JobId, RunKey, Seconds, TaskIndex, Timestamp};
@@ -103,8 +96,7 @@ fn victims(pass: &Pass<'_>, job: &Arc<Job>, node: &Node) -> Option<Vec<Victim>> 
     // Those of the lowest tier first, of those the ones that have run least.
     found.sort_by_key(|v| (v.tier, core::cmp::Reverse(v.since), v.key));
     let need = Need::of(&job.shape, node);
-    let cutting =
-        Cutting { allows: allows(policy, &job.shape), rule: policy.slice_rule, options: pass.ground.options };
+    let cutting = pass.ground.cutting(&job.shape);
     let index = pass.ground.seats.of_place(node.place())?;
     let seat = pass.ground.seats.get(index)?;
     let grace = found.iter().map(|v| v.grace).max().unwrap_or_default();

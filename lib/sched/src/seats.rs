@@ -85,6 +85,10 @@ impl Seats {
             self.rebuild(cluster);
             return true;
         };
+        // A node is in the journal as often as it changed: for every run it was given, and every order.
+        let mut places: Vec<u32> = places.collect();
+        places.sort_unstable();
+        places.dedup();
         let mut refitted = false;
         for place in places {
             let Some(index) = self.by_place.get(place as usize).copied() else { continue };
@@ -92,12 +96,10 @@ impl Seats {
                 continue;
             };
             refitted |= seat.fitted != node.fitted();
-            if seat.opened != node.opened() && !self.opened.contains(&index) {
+            if seat.opened != node.opened() {
                 self.opened.push(index);
             }
-            if !self.changed.contains(&index) {
-                self.changed.push(index);
-            }
+            self.changed.push(index);
             if seat.open != node.is_open() || seat.good != node.layout().good() {
                 self.health += 1;
             }

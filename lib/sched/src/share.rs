@@ -64,6 +64,11 @@ impl Child {
     }
 }
 
+/// Puts siblings in order of rank, equal ones by name.
+fn sort(children: &mut [Child]) {
+    children.sort_by(|a, b| a.compare(b).then_with(|| (&a.account, a.uid).cmp(&(&b.account, b.uid))));
+}
+
 /// The fair-share tree as of `now`, from the top down, siblings in order of rank.
 pub fn shares(cluster: &Cluster, policy: &Policy, now: Timestamp) -> Vec<Share> {
     let used = used(cluster, policy, now);
@@ -128,7 +133,7 @@ impl Tree<'_> {
             usage: *usage,
         });
         let mut children: Vec<Child> = accounts.chain(users).collect();
-        children.sort_by(|a, b| a.compare(b).then_with(|| (&a.account, a.uid).cmp(&(&b.account, b.uid))));
+        sort(&mut children);
         children
     }
 
@@ -138,7 +143,7 @@ impl Tree<'_> {
         if depth > 32 {
             return;
         }
-        children.sort_by(|a, b| a.compare(b).then_with(|| (&a.account, a.uid).cmp(&(&b.account, b.uid))));
+        sort(&mut children);
         for equal in children.chunk_by(|a, b| a.compare(b) == Ordering::Equal) {
             let place = places.len() as u64;
             let mut below = Vec::new();

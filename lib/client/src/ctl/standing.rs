@@ -96,22 +96,14 @@ pub(super) fn priority(words: &ArgMatches) -> Result<u8, Trouble> {
     let mut out = Out::stdout()?;
     let mut list = Rows::new(words.get_flag("json"), "jobs", priority_columns());
     let mut unknown: Vec<JobRef> = Vec::new();
-    let mut reply = link.ask(Ask::Priorities { select })?;
-    loop {
-        let more = match reply {
-            Reply::Priorities { jobs, unknown: some, more } => {
-                unknown.extend(some);
-                list.print(&jobs, &mut out, priority_cell, Priority::of)?;
-                more
-            }
-            Reply::Refused(refusal) => return Err(refusal.into()),
-            _ => return Err(link.astray()),
-        };
-        if !more {
-            break;
+    link.ask_in_parts(Ask::Priorities { select }, |part| match part {
+        Reply::Priorities { jobs, unknown: some, more } => {
+            unknown.extend(some);
+            list.print(&jobs, &mut out, priority_cell, Priority::of)?;
+            Ok(more)
         }
-        reply = link.next()?;
-    }
+        _ => Err(link.astray()),
+    })?;
     list.end(&mut out)?;
     out.flush()?;
     if unknown.is_empty() {
@@ -207,23 +199,15 @@ pub(super) fn shares(words: &ArgMatches) -> Result<u8, Trouble> {
     }
     let mut list = Rows::new(words.get_flag("json"), "shares", columns);
     let mut tree = Tree::default();
-    let mut reply = link.ask(Ask::Shares)?;
-    loop {
-        let more = match reply {
-            Reply::Shares { shares, more } => {
-                shares.iter().for_each(|share| tree.learn(share));
-                let cell = |of, share: &ShareView, cell: &mut String| share_cell(of, share, &tree, cell);
-                list.print(&shares, &mut out, cell, Share::of)?;
-                more
-            }
-            Reply::Refused(refusal) => return Err(refusal.into()),
-            _ => return Err(link.astray()),
-        };
-        if !more {
-            break;
+    link.ask_in_parts(Ask::Shares, |part| match part {
+        Reply::Shares { shares, more } => {
+            shares.iter().for_each(|share| tree.learn(share));
+            let cell = |of, share: &ShareView, cell: &mut String| share_cell(of, share, &tree, cell);
+            list.print(&shares, &mut out, cell, Share::of)?;
+            Ok(more)
         }
-        reply = link.next()?;
-    }
+        _ => Err(link.astray()),
+    })?;
     list.end(&mut out)?;
     out.flush()?;
     Ok(0)

@@ -119,7 +119,7 @@ proptest! {
         for one in uses_of(&cards) {
             let at = cards.iter().position(|card| card.index == one.index).unwrap();
             let units = layout.units(&cards, std::slice::from_ref(&one));
-            let worth = layout.worth(&cards, std::slice::from_ref(&one));
+            let worth = layout.worth(units);
             let Some(slot) = layout.slot(at) else {
                 prop_assert_eq!(units, 0, "{:?} has units and its card has none", one);
                 continue;

@@ -230,7 +230,7 @@ impl History {
                 }
                 let key = RunKey { job: id, task, run: job.next_run(task) };
                 let (memory, cards) = (MiB(64), free_uses(node, first, cards));
-                let rate = node.layout().worth(&node.cards, &cards) + 10 * cpus;
+                let rate = node.layout().worth(node.layout().units(&node.cards, &cards)) + 10 * cpus;
                 let (node, boot) = (node.name.clone(), node.boot?);
                 let promised = (pick % 2 == 0).then_some(at);
                 Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, rate, promised, at }
