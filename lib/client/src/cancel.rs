@@ -47,7 +47,7 @@ pub(crate) fn loudness() -> [Arg; 2] {
             .short('Q')
             .action(ArgAction::SetTrue)
             .conflicts_with("verbose")
-            .help("Say nothing about jobs for which it was not done; the exit code still does"),
+            .help("Say nothing about those for which it was not done; the exit code still does"),
         Arg::new("verbose")
             .long("verbose")
             .short('v')

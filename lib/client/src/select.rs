@@ -51,21 +51,22 @@ pub fn read_jobs(lists: &[&str]) -> Result<Vec<JobRef>, Trouble> {
     })
 }
 
-/// Reads users: login names of this host, or uids.
+/// Reads users: login names of this host, or uids; `option` is where they stand.
 ///
 /// # Errors
 /// A name that nobody has here (exit code 2).
-pub fn read_users(lists: &[&str]) -> Result<Vec<Uid>, Trouble> {
-    read(lists, "--user", |part| {
+pub fn read_users(option: &str, lists: &[&str]) -> Result<Vec<Uid>, Trouble> {
+    read(lists, option, |part| {
         if part.bytes().all(|b| b.is_ascii_digit()) {
-            let uid = part.parse().map_err(|_| Trouble::usage(format!("--user: `{part}` is no user id")))?;
+            let uid =
+                part.parse().map_err(|_| Trouble::usage(format!("{option}: `{part}` is no user id")))?;
             return Ok(vec![Uid(uid)]);
         }
         match nix::unistd::User::from_name(part) {
             Ok(Some(user)) => Ok(vec![Uid(user.uid.as_raw())]),
-            Ok(None) => Err(Trouble::usage(format!("--user: nobody on this host is called `{part}`"))
+            Ok(None) => Err(Trouble::usage(format!("{option}: nobody on this host is called `{part}`"))
                 .with_hint("the user's id in digits")),
-            Err(e) => Err(Trouble::usage(format!("--user: cannot look up `{part}`: {e}"))),
+            Err(e) => Err(Trouble::usage(format!("{option}: cannot look up `{part}`: {e}"))),
         }
     })
 }
@@ -132,7 +133,7 @@ fn lists_of<'a>(words: &'a ArgMatches, id: &str) -> Vec<&'a str> {
 /// # Errors
 /// Wrong words (exit code 2).
 pub fn filtered(words: &ArgMatches) -> Result<Selection, Trouble> {
-    let mut users = read_users(&lists_of(words, "user"))?;
+    let mut users = read_users("--user", &lists_of(words, "user"))?;
     if words.get_flag("me") {
         users.push(me());
     }
@@ -214,9 +215,11 @@ mod tests {
 
     #[test]
     fn users_are_read_by_name_or_number() {
-        assert_eq!(read_users(&["root,4711"]).unwrap(), [Uid(0), Uid(4711)]);
+        assert_eq!(read_users("--user", &["root,4711"]).unwrap(), [Uid(0), Uid(4711)]);
         for bad in ["no-such-user-here", "", "99999999999"] {
-            assert_eq!(read_users(&[bad]).unwrap_err().code(), 2, "{bad}");
+            let said = read_users("--users", &[bad]).unwrap_err();
+            assert_eq!(said.code(), 2, "{bad}");
+            assert!(said.to_string().starts_with("--users: "), "{said}");
         }
     }
 

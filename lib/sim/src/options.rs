@@ -22,7 +22,8 @@ pub fn command() -> Command {
             "Plays a log of jobs against the controller's own mind, under a virtual clock and on virtual nodes, and says how \
              long jobs waited, how full the machine was and how true the promised starts were. The cluster is one pool of processors \
              (--procs), a list of nodes (--nodes), or what a conf file declares; any key of the conf can be set anew (--set), so that \
-             a change can be tried before it is made.",
+             a change can be tried before it is made. What a node would find is not known here: a conf, or --set, must say the cpus of \
+             each node.",
         )
         .after_long_help(EXAMPLES)
         .arg(

@@ -112,7 +112,7 @@ fn asked(words: &ArgMatches, clock: &Clock) -> Result<ReserveAsk, Trouble> {
     };
     let users = match lists("users").as_slice() {
         [] => Vec::new(),
-        lists => read_users(lists)?,
+        lists => read_users("--users", lists)?,
     };
     let accounts: Vec<String> = lists("accounts")
         .iter()
