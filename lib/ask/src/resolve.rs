@@ -151,6 +151,7 @@ fn request(mut wishes: Wishes, script: &Script, context: Context<'_>) -> Result<
         submit_dir: here,
         command: script.path().map(|path| path.to_string_lossy().into_owned()),
         test_run: value(wishes.test_run.take()),
+        ..JobSpec::default()
     };
     one_node(&wishes)?;
     let cards = cards::together(&wishes, spec.process_count())?;

@@ -6,6 +6,7 @@ use crate::{
     trouble::{Trouble, run, say, say_hint},
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use gq_model::SignalTo;
 use gq_proto::{Ask, Failure, Reply};
 use nix::sys::signal::Signal;
 use std::{ffi::OsString, str::FromStr};
@@ -63,7 +64,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
         let signal = words.get_one::<u8>("signal").copied();
         let link = Link::open(conf_of(words))?;
         let deed = if signal.is_some() { "signalled" } else { "cancelled" };
-        done(&link, link.ask(Ask::Cancel { select, signal })?, "gqcancel", deed, words)
+        done(&link, link.ask(Ask::Cancel { select, signal, to: SignalTo::All })?, "gqcancel", deed, words)
     })
 }
 
@@ -156,7 +157,7 @@ mod tests {
             main(line.iter().map(OsString::from).collect())
         });
         assert_eq!(code, 5);
-        let Ask::Cancel { select, signal } = ask else { panic!("{ask:?}") };
+        let Ask::Cancel { select, signal, .. } = ask else { panic!("{ask:?}") };
         assert_eq!((select.jobs.len(), signal), (2, Some(10)));
     }
 

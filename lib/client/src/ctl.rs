@@ -101,7 +101,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             "resume" => tell_loudly(words, Ask::Resume { nodes: nodes_of(words)? }, "resumed"),
             "hold" => tell_loudly(words, Ask::Hold { select: picked(words)? }, "held"),
             "release" => tell_loudly(words, Ask::Release { select: picked(words)? }, "released"),
-            "requeue" => tell_loudly(words, Ask::Requeue { select: picked(words)? }, "requeued"),
+            "requeue" => tell_loudly(words, Ask::Requeue { select: picked(words)?, hold: false }, "requeued"),
             "reserve" => tell(words, reserve::reserve(words)?),
             "unreserve" => tell(words, reserve::unreserve(words)?),
             "reservations" => reserve::reservations(words),

@@ -125,7 +125,7 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
     let clock = Clock::system();
     let why = words.contains_id("why");
     let starts = start || why || json || !select.jobs.is_empty() || format.foretells();
-    let ask = ListAsk { select, starts, by_start: start, explain: why };
+    let ask = ListAsk { select, starts, by_start: start, split: false, explain: why };
     let unknown = if json {
         listing(&link, ask, &mut Json { out, first: true, why })
     } else if why {
@@ -162,7 +162,7 @@ fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>
     let words = Selection { jobs: Vec::new(), ..ask.select.clone() };
     let mut unknown = Vec::new();
     link.ask_in_parts(Ask::List(ask), |part| {
-        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, more } = part else {
+        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, arrays: _, more } = part else {
             return Err(link.astray());
         };
         unknown.extend(some);

@@ -142,6 +142,8 @@ fn store(drop_box: &DropClient, submission: Submission) -> Result<Token, Trouble
         env: submission.export.choose(std::env::vars_os()),
         args: submission.args.into_iter().map(OsStringExt::into_vec).collect(),
         script: submission.script,
+        prep: Vec::new(),
+        items: Vec::new(),
     };
     let bytes = file.to_bytes().map_err(|e| {
         Trouble::new(USAGE, format!("the job cannot be stored: {e}"))
@@ -217,7 +219,7 @@ fn wait_for(conf: &Config, job: JobId) -> Result<u8, Trouble> {
 
 fn ask_wait(link: &Link, job: JobId) -> Result<WaitedEnd, Trouble> {
     link.wait_for(None)?;
-    match link.ask(Ask::Wait { job })? {
+    match link.ask(Ask::Wait { job, progress: false })? {
         Reply::Waited(end) => Ok(end),
         _ => Err(link.astray()),
     }

@@ -56,10 +56,18 @@ pub(crate) fn booking(ask: gq_proto::ReserveAsk) -> Booking {
 pub(crate) fn order(order: &Order) -> OrderBody {
     match order {
         Order::Start(assignment) => OrderBody::Start(assignment.clone()),
-        Order::Cancel(key) => OrderBody::Stop { key: *key, why: StopWhy::Cancel },
-        Order::Requeue(key) => OrderBody::Stop { key: *key, why: StopWhy::Requeue },
-        Order::Stray(key) => OrderBody::Stop { key: *key, why: StopWhy::Stray },
-        Order::Signal(key, signal) => OrderBody::Signal { key: *key, signal: *signal },
+        Order::Cancel(key, reason) => {
+            OrderBody::Stop { key: *key, why: StopWhy::Cancel, reason: Some(*reason) }
+        }
+        Order::Requeue(key, reason) => {
+            OrderBody::Stop { key: *key, why: StopWhy::Requeue, reason: Some(*reason) }
+        }
+        Order::Stray(key) => OrderBody::Stop { key: *key, why: StopWhy::Stray, reason: None },
+        Order::Signal(key, signal, to) => OrderBody::Signal { key: *key, signal: *signal, to: *to },
+        Order::Warn(key, reason) => OrderBody::Warn { key: *key, reason: *reason },
+        Order::Limit(key, limit) => OrderBody::Limit { key: *key, limit: *limit },
+        Order::Suspend(key) => OrderBody::Suspend { key: *key },
+        Order::Resume(key) => OrderBody::Resume { key: *key },
     }
 }
 
@@ -91,6 +99,8 @@ pub(crate) fn report(body: ReportBody) -> NodeReport {
             runs: runs.into_iter().map(|run| (run.key, run.started)).collect(),
         },
         ReportBody::Started { key, at } => NodeReport::Started(key, at),
+        ReportBody::Suspended { key, at } => NodeReport::Suspended(key, at),
+        ReportBody::Resumed { key, at } => NodeReport::Resumed(key, at),
         ReportBody::Exited { key, at } => NodeReport::Exited(key, at),
         ReportBody::Ended { key, outcome, started, ended } => {
             NodeReport::Ended { key, outcome, started, ended }

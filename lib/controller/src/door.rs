@@ -205,7 +205,7 @@ impl Door {
                 Ask::List(list) => self.list(conn, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, &select)?,
                 Ask::Shares => self.shares(conn)?,
-                Ask::Wait { job } => self.wait(conn, uid, job)?,
+                Ask::Wait { job, progress: _ } => self.wait(conn, uid, job)?,
                 Ask::Shutdown => self.shut_down(conn, uid)?,
                 ask => send(conn, &self.answer(uid, ask))?,
             }
@@ -242,10 +242,15 @@ impl Door {
                 }
             }
             Ask::TestOnly { spec } => Wish::TestOnly(spec),
-            Ask::Cancel { select, signal } => Wish::Do(signal.map_or(Verb::Cancel, Verb::Signal), select),
+            Ask::Cancel { select, signal, to } => {
+                Wish::Do(signal.map_or(Verb::Cancel, |signal| Verb::Signal(signal, to)), select)
+            }
             Ask::Hold { select } => Wish::Do(Verb::Hold, select),
             Ask::Release { select } => Wish::Do(Verb::Release, select),
-            Ask::Requeue { select } => Wish::Do(Verb::Requeue, select),
+            Ask::Requeue { select, hold } => Wish::Do(Verb::Requeue { hold }, select),
+            Ask::Suspend { select } => Wish::Do(Verb::Suspend, select),
+            Ask::Continue { select } => Wish::Do(Verb::Continue, select),
+            Ask::Update { select, changes } => Wish::Do(Verb::Update(changes), select),
             Ask::Drain { nodes, reason } => Wish::Nodes(nodes, Some(reason)),
             Ask::Resume { nodes } => Wish::Nodes(nodes, None),
             Ask::Reserve(ask) => {
@@ -258,6 +263,7 @@ impl Door {
             | Ask::Priorities { .. }
             | Ask::Shares
             | Ask::Wait { .. }
+            | Ask::JobFile { .. }
             | Ask::Node(_)
             | Ask::Shutdown => {
                 return refused(RefusalKind::Usage, "not here");

@@ -273,7 +273,10 @@ fn send_jobs(
         // Each beside its job: a frame is shown before the next one comes.
         let here = explained.iter().filter(|e| chunk.iter().any(|job| job.id == e.id)).cloned().collect();
         let (unknown, degraded) = (std::mem::take(&mut unknown), degraded.take());
-        send(conn, &Reply::Jobs { jobs: chunk, unknown, degraded, explained: here, more })?;
+        send(
+            conn,
+            &Reply::Jobs { jobs: chunk, unknown, degraded, explained: here, arrays: Vec::new(), more },
+        )?;
         if !more {
             return Ok(());
         }

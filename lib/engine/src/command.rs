@@ -12,7 +12,10 @@ use alloc::{
     vec::Vec,
 };
 use gq_cluster::{Cluster, Event, HeldBy, Job, Link, Stopping};
-use gq_model::{End, IndexSet, JobId, JobRef, JobState, NodeName, Outcome, Reason, RunKey, TaskIndex, Uid};
+use gq_model::{
+    Change, End, EndReason, IndexSet, JobId, JobRef, JobState, NodeName, Outcome, Reason, RunKey, SignalTo,
+    TaskIndex, Uid,
+};
 
 /// Which jobs are meant. Without `jobs`, every live job that fits all the other words; several words of one kind mean "any".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,18 +52,27 @@ impl Selection {
 }
 
 /// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// End them.
     Cancel,
     /// Send a signal to their processes.
-    Signal(u8),
+    Signal(u8, SignalTo),
     /// Keep them from starting.
     Hold,
     /// Let them start.
     Release,
-    /// End them and let them run again.
-    Requeue,
+    /// End them and let them run again; held, if that is said.
+    Requeue {
+        /// Whether they are held then.
+        hold: bool,
+    },
+    /// Stop them in place.
+    Suspend,
+    /// Let suspended ones go on.
+    Continue,
+    /// Say something anew of them.
+    Update(Vec<Change>),
 }
 
 /// The tasks of one job that a request means.
@@ -93,10 +105,10 @@ pub(crate) fn command(
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);
     let (mut count, mut failures) = (0u64, Vec::new());
-    for target in targets(cluster, by, select, ended, *verb, &mut failures) {
+    for target in targets(cluster, by, select, ended, verb, &mut failures) {
         let may = by.admin || by.uid == target.job.uid;
         let done = if may {
-            act(cluster, context, by, *verb, &target, select, (&mut decision, &mut orders))
+            act(cluster, context, by, verb, &target, select, (&mut decision, &mut orders))
         } else {
             let text = format!("job {} belongs to {}", target.job.id, target.job.user);
             Err(Refusal::new(RefusalKind::NotPermitted, text))
@@ -117,7 +129,7 @@ fn targets<'a>(
     by: Actor,
     select: &Selection,
     ended: &[JobId],
-    verb: Verb,
+    verb: &Verb,
     failures: &mut Vec<Failure>,
 ) -> Vec<Target<'a>> {
     if select.jobs.is_empty() {
@@ -149,7 +161,7 @@ fn targets<'a>(
             }
             Some(_) => {}
             None if ended.contains(&id) => {
-                if verb != Verb::Cancel {
+                if *verb != Verb::Cancel {
                     let refusal = Refusal::new(RefusalKind::Policy, format!("job {id} has ended"));
                     failures.push(Failure { what: id.to_string(), refusal });
                 }
@@ -177,7 +189,7 @@ fn act(
     cluster: &Cluster,
     context: &Context,
     by: Actor,
-    verb: Verb,
+    verb: &Verb,
     target: &Target<'_>,
     select: &Selection,
     (decision, orders): (&mut Decision, &mut Orders<'_>),
@@ -224,11 +236,11 @@ fn act(
             stop(decision, Stopping::Cancel);
             Ok(())
         }
-        Verb::Requeue => {
+        Verb::Requeue { hold: _ } => {
             stop(decision, Stopping::Requeue);
             Ok(())
         }
-        Verb::Signal(signal) => {
+        Verb::Signal(signal, to) => {
             let started: Vec<(TaskIndex, NodeName, RunKey)> = runs()
                 .filter(|(_, run)| run.started().is_some())
                 .map(|(task, run)| {
@@ -239,20 +251,25 @@ fn act(
                 return Err(Refusal::new(RefusalKind::Policy, format!("job {} does not run", job.id)));
             }
             for (_, node, key) in started {
-                orders.write(decision, &node, Order::Signal(key, signal));
+                orders.write(decision, &node, Order::Signal(key, *signal, *to));
             }
             Ok(())
         }
         Verb::Hold => hold(job, by, decision),
         Verb::Release => release(job, by, decision),
+        Verb::Suspend | Verb::Continue | Verb::Update(_) => {
+            Err(Refusal::new(RefusalKind::Policy, "not built yet"))
+        }
     }
 }
 
 /// The order that ends a run.
 pub(crate) fn stop_order(key: RunKey, why: Stopping) -> Order {
     match why {
-        Stopping::Cancel | Stopping::Preempt { again: false, .. } => Order::Cancel(key),
-        Stopping::Requeue | Stopping::Preempt { again: true, .. } => Order::Requeue(key),
+        Stopping::Cancel => Order::Cancel(key, EndReason::Cancel),
+        Stopping::Preempt { again: false, .. } => Order::Cancel(key, EndReason::Preemption),
+        Stopping::Requeue => Order::Requeue(key, EndReason::Requeue),
+        Stopping::Preempt { again: true, .. } => Order::Requeue(key, EndReason::Preemption),
     }
 }
 

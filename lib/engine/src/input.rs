@@ -4,8 +4,8 @@ use crate::{Selection, Verb};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_cluster::{Booking, Event};
 use gq_model::{
-    Assignment, BootId, Card, Epoch, Fault, JobId, JobSpec, MiB, NodeName, Outcome, Reason, RunKey, Seq,
-    Timestamp, Token, Uid,
+    Assignment, BootId, Card, EndReason, Epoch, Fault, JobId, JobSpec, MiB, NodeName, Outcome, Reason,
+    RunKey, Seconds, Seq, SignalTo, Timestamp, Token, Uid,
 };
 use gq_sched::Outlook;
 
@@ -69,6 +69,10 @@ pub enum NodeReport {
     },
     /// A script was started.
     Started(RunKey, Timestamp),
+    /// A run was suspended.
+    Suspended(RunKey, Timestamp),
+    /// A suspended run goes on.
+    Resumed(RunKey, Timestamp),
     /// A script has ended, its processes not all.
     Exited(RunKey, Timestamp),
     /// A run has ended and is gone.
@@ -279,14 +283,22 @@ pub enum Answer {
 pub enum Order {
     /// Start a run.
     Start(Box<Assignment>),
-    /// End a run to cancel it.
-    Cancel(RunKey),
-    /// End a run to run it again.
-    Requeue(RunKey),
+    /// End a run to cancel it, and what its script is told of it.
+    Cancel(RunKey, EndReason),
+    /// End a run to run it again, and what its script is told of it.
+    Requeue(RunKey, EndReason),
     /// End a run that nobody here knows, or that the node should know and does not speak of: it says how that ended.
     Stray(RunKey),
     /// Send a signal to a run.
-    Signal(RunKey, u8),
+    Signal(RunKey, u8, SignalTo),
+    /// Tell a run that it will be ended, with the gentle signal.
+    Warn(RunKey, EndReason),
+    /// Change the time limit of a run.
+    Limit(RunKey, Option<Seconds>),
+    /// Stop the processes of a run in place.
+    Suspend(RunKey),
+    /// Let them go on.
+    Resume(RunKey),
 }
 
 /// What is to be done once the turn is on disk.

@@ -3,7 +3,7 @@
 
 use crate::{Context, Decision, Order, command::stop_order, report::live_run, schedule::Orders};
 use gq_cluster::{Cluster, Event, Next, Phase, Stopping};
-use gq_model::{End, NodeName, Outcome, Reason, RunKey};
+use gq_model::{End, EndReason, NodeName, Outcome, Reason, RunKey, SignalTo};
 use gq_sched::Preemption;
 
 /// The signal that tells a run to make room.
@@ -31,7 +31,7 @@ pub(crate) fn begin(
     let due = if ordered { context.now } else { context.now.after(grace) };
     let why = Stopping::Preempt { again, due, ordered };
     decision.events.push(Event::Stopped { key, why, by: None });
-    let order = if ordered { stop_order(key, why) } else { Order::Signal(key, SIGTERM) };
+    let order = if ordered { stop_order(key, why) } else { Order::Warn(key, EndReason::Preemption) };
     orders.write(decision, node, order);
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn due(cluster: &Cluster, context: &Context, decision: &mut Decision,
         orders.write(decision, node, stop_order(*key, why));
         // It has had its time: what is to be done when a run is ended does not give it more.
         if run.started().is_some() {
-            orders.write(decision, node, Order::Signal(*key, SIGKILL));
+            orders.write(decision, node, Order::Signal(*key, SIGKILL, SignalTo::All));
         }
     }
 }

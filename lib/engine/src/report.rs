@@ -43,6 +43,7 @@ pub(crate) fn report(
             }
             decision
         }
+        (NodeReport::Suspended(..) | NodeReport::Resumed(..), Some(_)) => Decision::default(),
         (NodeReport::Exited(key, at), Some(_)) => on_run(cluster, name, *key, |run| {
             let again = matches!(run.phase, Phase::Completing { .. });
             (!again).then_some(Event::Exited { key: *key, at: *at })

@@ -3,7 +3,7 @@
 use crate::{Context, Decision, Effect, Order, preempt, promise};
 use alloc::{boxed::Box, collections::BTreeMap};
 use gq_cluster::{Cluster, Event, Job, Policy};
-use gq_model::{Assignment, NodeName, RunKey, Seq};
+use gq_model::{Assignment, NodeName, RunKey, Seconds, Seq, Stage};
 use gq_sched::{Plans, Start};
 
 /// What time has brought: jobs whose time has come, advance reservations that are over, runs whose grace is over.
@@ -71,6 +71,17 @@ fn assignment(job: &Job, key: RunKey, start: &Start, policy: &Policy, boot: gq_m
         kill_wait: policy.kill_wait,
         array: job.array.then_some((job.id, key.task)),
         allow_test_run: policy.allow_test_run,
+        bounds: None,
+        stage: Stage::Main,
+        restarts: None,
+        over_limit: Seconds(0),
+        until_deadline: false,
+        signal: job.spec.signal,
+        account: job.payer.account.clone().or_else(|| job.spec.account.clone()),
+        qos: job.payer.qos.clone(),
+        user: job.user.clone(),
+        name: None,
+        may_run_again: false,
     }
 }
 

@@ -188,7 +188,7 @@ impl<'a, P: Plans> Turn<'a, P> {
                 Input::Command { client, by, verb, select, ended } if !self.over.is_empty() => {
                     let over = self.over.iter().map(|over| over.job);
                     let ended = ended.iter().copied().chain(over).filter(|id| select.names(*id)).collect();
-                    let (client, by, verb, select) = (*client, *by, *verb, select.clone());
+                    let (client, by, verb, select) = (*client, *by, verb.clone(), select.clone());
                     let input = Input::Command { client, by, verb, select, ended };
                     decide(self.cluster, self.policy, &self.context, &input)
                 }

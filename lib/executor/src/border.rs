@@ -77,7 +77,7 @@ pub fn to_disk(record: core::Record) -> Option<disk::Record> {
 pub fn from_order(body: OrderBody) -> core::Order {
     match body {
         OrderBody::Start(assignment) => core::Order::Start(assignment),
-        OrderBody::Stop { key, why } => core::Order::Stop(
+        OrderBody::Stop { key, why, .. } => core::Order::Stop(
             key,
             match why {
                 gq_proto::StopWhy::Cancel => core::StopWhy::Cancel,
@@ -85,7 +85,11 @@ pub fn from_order(body: OrderBody) -> core::Order {
                 gq_proto::StopWhy::Stray => core::StopWhy::Stray,
             },
         ),
-        OrderBody::Signal { key, signal } => core::Order::Signal(key, signal),
+        OrderBody::Signal { key, signal, .. } => core::Order::Signal(key, signal),
+        OrderBody::Warn { key, .. } => core::Order::Signal(key, 15),
+        OrderBody::Limit { key, .. } | OrderBody::Suspend { key } | OrderBody::Resume { key } => {
+            core::Order::Signal(key, 0)
+        }
     }
 }
 

@@ -1,12 +1,35 @@
 //! Assignments: what one run is to be and what it holds; written by the controller, kept by the node, obeyed by the
 //! supervisor. A document (see the crate's head): new fields take a serde default.
 
-use crate::{BootId, CardUse, JobId, MiB, NodeName, RunKey, Seconds, TaskIndex, Uid};
+use crate::{BootId, CardUse, JobId, MiB, NodeName, RunKey, Seconds, SignalAsk, TaskIndex, Uid};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 /// Most bytes an assignment takes in its serial form.
 pub const MAX_ASSIGNMENT: usize = 64 << 10;
+
+/// Which of a job's scripts a run runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// The script.
+    #[default]
+    Main,
+    /// The script that runs first, on cpus alone (`--prep`).
+    Prep,
+}
+
+/// What a task is told of its array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayBounds {
+    /// How many tasks it has.
+    pub count: u64,
+    /// The lowest index.
+    pub min: u32,
+    /// The highest.
+    pub max: u32,
+    /// The distance between indices.
+    pub step: u32,
+}
 
 /// What one run is to be and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,4 +68,83 @@ pub struct Assignment {
     /// Whether `--test-run` is allowed by the conf.
     #[serde(default)]
     pub allow_test_run: bool,
+    /// Of which array the task is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<ArrayBounds>,
+    /// Which of the job's scripts it runs.
+    #[serde(default)]
+    pub stage: Stage,
+    /// How often the job's script was begun before; none means by the run's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<u32>,
+    /// What a run gets beyond its time limit before it is ended.
+    #[serde(default)]
+    pub over_limit: Seconds,
+    /// Whether the time limit is what the job's deadline leaves of it.
+    #[serde(default)]
+    pub until_deadline: bool,
+    /// A signal before the time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<SignalAsk>,
+    /// The account it is charged to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Its QOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
+    /// Its user's name, as it was at submission.
+    #[serde(default)]
+    pub user: String,
+    /// Its name now, when it is not the one in the job file any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether it may run again, so that it gets a folder for checkpoints.
+    #[serde(default)]
+    pub may_run_again: bool,
+}
+
+/// Why a run is being ended, as its script and epilog are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndReason {
+    /// Its time limit has passed.
+    TimeLimit,
+    /// Its deadline has come.
+    Deadline,
+    /// It makes room for a more important job.
+    Preemption,
+    /// Somebody cancelled it.
+    Cancel,
+    /// It is to run again.
+    Requeue,
+    /// Its node is being drained.
+    Drain,
+}
+
+impl EndReason {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::TimeLimit, Self::Deadline, Self::Preemption, Self::Cancel, Self::Requeue, Self::Drain];
+    /// The word in `GQ_END_REASON`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::TimeLimit => "time-limit",
+            Self::Deadline => "deadline",
+            Self::Preemption => "preemption",
+            Self::Cancel => "cancel",
+            Self::Requeue => "requeue",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// Who of a run gets a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SignalTo {
+    /// Every process.
+    #[default]
+    All,
+    /// The batch shell alone.
+    Batch,
+    /// Every process but the batch shell; the batch shell when there is no other.
+    Steps,
 }

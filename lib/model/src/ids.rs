@@ -194,19 +194,10 @@ impl FromStr for JobRef {
         let (job, tasks) = s.split_once('_').map_or((s, None), |(j, t)| (j, Some(t)));
         let job = JobId(digits(job)?.parse().map_err(|_| JOB_REF)?);
         let Some(tasks) = tasks else { return Ok(Self { job, tasks: None }) };
-        let list = tasks.strip_prefix('[').map_or(Ok(tasks), |t| t.strip_suffix(']').ok_or(JOB_REF))?;
-        let mut set = crate::IndexSet::default();
-        for part in list.split(',') {
-            let (a, b) = part.split_once('-').unwrap_or((part, part));
-            let (a, b): (u32, u32) =
-                (digits(a)?.parse().map_err(|_| JOB_REF)?, digits(b)?.parse().map_err(|_| JOB_REF)?);
-            if b < a || b - a >= 1_000_000 {
-                return Err(JOB_REF);
-            }
-            (a..=b).for_each(|i| {
-                set.insert(i);
-            });
+        if tasks.contains(':') {
+            return Err(JOB_REF);
         }
+        let (set, _) = crate::IndexSet::read(tasks).map_err(|_| JOB_REF)?;
         Ok(Self { job, tasks: Some(set) })
     }
 }

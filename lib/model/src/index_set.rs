@@ -64,6 +64,74 @@ impl IndexSet {
         }
         true
     }
+    /// Puts `first..=last` in; nothing when `last < first`.
+    pub fn insert_range(&mut self, first: u32, last: u32) {
+        if last < first {
+            return;
+        }
+        // Every range that overlaps or touches it becomes one with it.
+        let from = self.0.partition_point(|(_, b)| b.saturating_add(1) < first);
+        let to = self.0.partition_point(|(a, _)| *a <= last.saturating_add(1));
+        let touched = self.0.get(from..to).unwrap_or_default();
+        let whole = (
+            touched.first().map_or(first, |(a, _)| first.min(*a)),
+            touched.last().map_or(last, |(_, b)| last.max(*b)),
+        );
+        self.0.splice(from..to.max(from), [whole]);
+    }
+    /// The highest index.
+    pub fn last(&self) -> Option<u32> {
+        self.0.last().map(|(_, b)| *b)
+    }
+    /// The indices that are in both.
+    pub fn and(&self, other: &Self) -> Self {
+        let (mut both, mut left, mut right) =
+            (Vec::new(), self.0.iter().peekable(), other.0.iter().peekable());
+        while let (Some((a, b)), Some((c, d))) = (left.peek(), right.peek()) {
+            let (first, last) = ((*a).max(*c), (*b).min(*d));
+            if first <= last {
+                both.push((first, last));
+            }
+            if b < d {
+                left.next()
+            } else {
+                right.next()
+            };
+        }
+        Self(both)
+    }
+    /// The indices that are in this one and not in the other.
+    pub fn without(&self, other: &Self) -> Self {
+        let mut rest = Vec::new();
+        let mut holes = other.0.iter().peekable();
+        for (a, b) in &self.0 {
+            let mut from = Some(*a);
+            while let Some((c, d)) = holes.peek() {
+                let Some(first) = from.filter(|first| *first <= *b && *c <= *b) else { break };
+                if *d >= first {
+                    if *c > first {
+                        rest.push((first, *c - 1));
+                    }
+                    from = d.checked_add(1);
+                }
+                // A hole that reaches behind this range may cut the next one, too.
+                if *d > *b {
+                    break;
+                }
+                holes.next();
+            }
+            if let Some(first) = from.filter(|first| first <= b) {
+                rest.push((first, *b));
+            }
+        }
+        Self(rest)
+    }
+    /// The indices that are in either.
+    pub fn or(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        other.0.iter().for_each(|(a, b)| all.insert_range(*a, *b));
+        all
+    }
     /// Takes `index` out; false when it was not there.
     pub fn remove(&mut self, index: u32) -> bool {
         let at = self.0.partition_point(|(_, b)| *b < index);
@@ -128,6 +196,34 @@ mod tests {
                 assert!(set.ranges().windows(2).all(|w| w[0].1 + 1 < w[1].0), "ranges are not normal: {set}");
             }
         }
+        for round in 0..2000u32 {
+            let mut some = || {
+                let (mut set, mut plain) = (IndexSet::default(), BTreeSet::new());
+                for _ in 0..6 {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let (first, width) = ((seed >> 16) % 30, (seed >> 8) % 6);
+                    set.insert_range(first, first + width);
+                    plain.extend(first..=first + width);
+                }
+                assert!(set.iter().eq(plain.iter().copied()), "round {round}: {set} is not {plain:?}");
+                assert!(set.ranges().windows(2).all(|w| w[0].1 + 1 < w[1].0), "ranges are not normal: {set}");
+                (set, plain)
+            };
+            let ((a, plain_a), (b, plain_b)) = (some(), some());
+            assert!(
+                a.and(&b).iter().eq(plain_a.intersection(&plain_b).copied()),
+                "round {round}: {a} and {b}"
+            );
+            assert!(
+                a.without(&b).iter().eq(plain_a.difference(&plain_b).copied()),
+                "round {round}: {a} - {b}"
+            );
+            assert!(a.or(&b).iter().eq(plain_a.union(&plain_b).copied()), "round {round}: {a} or {b}");
+        }
+        let mut to_the_end = IndexSet::range(3, u32::MAX);
+        to_the_end.insert_range(0, 2);
+        assert_eq!(to_the_end.ranges(), [(0, u32::MAX)]);
+        assert_eq!(to_the_end.without(&IndexSet::range(5, u32::MAX)).ranges(), [(0, 4)]);
         assert_eq!([0, 1, 2, 5, 7, 8].into_iter().collect::<IndexSet>().to_string(), "0-2,5,7-8");
         assert!(IndexSet::range(0, u32::MAX).contains(u32::MAX));
     }

@@ -7,8 +7,11 @@
 #![no_std]
 extern crate alloc;
 
+mod array;
 mod assignment;
 mod cards;
+mod change;
+mod dependency;
 mod duration;
 mod hostlist;
 mod ids;
@@ -23,8 +26,11 @@ mod spec;
 mod state;
 mod units;
 
-pub use assignment::{Assignment, MAX_ASSIGNMENT};
+pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_TASKS};
+pub use assignment::{ArrayBounds, Assignment, EndReason, MAX_ASSIGNMENT, SignalTo, Stage};
 pub use cards::{Card, CardHealth, CardUse, Slice};
+pub use change::Change;
+pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};
 pub use duration::{DurationError, format_limit, parse_duration, parse_limit};
 pub use hostlist::{HostListError, MAX_HOSTS, compress_hosts, expand_hosts};
 pub use ids::{
@@ -38,8 +44,8 @@ pub use pattern::{PatternFields, expand_pattern, output_path};
 pub use reason::Reason;
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
-    CardAsk, JobSpec, LicenceAsk, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_SCRIPT, MemoryAsk, OpenMode,
-    ResourceLimit, TestRun,
+    CardAsk, JobSpec, LicenceAsk, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_SCRIPT, MailAsk, MailOn, MaxWait,
+    MemoryAsk, OpenMode, ResourceLimit, RetryAsk, SignalAsk, TestRun, WaitEnd,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

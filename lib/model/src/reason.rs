@@ -34,6 +34,14 @@ reasons! {
     JobHeldAdmin => "JobHeldAdmin",
     /// It waits for another job.
     Dependency => "Dependency",
+    /// It waits for another job, and what it waits for can no longer come.
+    DependencyNeverSatisfied => "DependencyNeverSatisfied",
+    /// As many tasks of its array run as may at a time.
+    ArrayTaskLimit => "JobArrayTaskLimit",
+    /// It could not end before its deadline.
+    Deadline => "DeadLine",
+    /// It waits for some time before it is tried again.
+    Backoff => "Backoff",
     /// Its partition is down: it starts no jobs at present.
     PartitionDown => "PartitionDown",
     /// Its partition is inactive: it neither takes nor starts jobs at present.
@@ -103,6 +111,16 @@ reasons! {
     LaunchFailure => "JobLaunchFailure",
     /// A card or slice it was given is gone.
     CardGone => "CardGone",
+    /// The site's prolog failed.
+    Prolog => "Prolog",
+    /// It waited longer than its user wanted it to.
+    WaitedTooLong => "MaxWait",
+    /// It failed, and is tried again.
+    Retried => "Retried",
+    /// The script that was to prepare it failed.
+    PrepFailed => "PrepFailed",
+    /// Its container could not be started.
+    Container => "Container",
     /// A requeue ended this run; the job goes on.
     Requeued => "Requeued",
 }

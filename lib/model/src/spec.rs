@@ -3,7 +3,7 @@
 //! This is a document: it is the head of the job file (whose version guards it) and is kept word for word with the job.
 //! New fields take a serde default, so that old job files and rows stay readable.
 
-use crate::{MiB, Seconds, Timestamp};
+use crate::{ArrayAsk, Dependency, MiB, Seconds, Timestamp};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,79 @@ pub struct TestRun {
     pub micros: u64,
     /// The code it exits with.
     pub exit: u8,
+}
+
+/// A signal that is sent some time before the time limit (`--signal`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalAsk {
+    /// Its number.
+    pub signal: u8,
+    /// How long before the limit.
+    pub before: Seconds,
+    /// Whether the batch shell gets it, and nobody else; else every process but the batch shell does.
+    #[serde(default)]
+    pub batch: bool,
+}
+
+/// What happens to a job that has waited too long (`--max-wait`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitEnd {
+    /// Its user is told.
+    Notify,
+    /// It goes before all others of its partition.
+    Boost,
+    /// It is cancelled.
+    Cancel,
+}
+
+/// How long a job may wait, and what happens then (`--max-wait`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaxWait {
+    /// How long from its submission.
+    pub after: Seconds,
+    /// What happens then.
+    pub then: WaitEnd,
+}
+
+/// How often a task that failed is tried again (`--retry`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryAsk {
+    /// How often, besides the first time.
+    pub times: u32,
+    /// After which exit codes; empty means any but 0, and any signal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exits: Vec<u8>,
+}
+
+/// What a user wants a message about (`--mail-type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MailOn {
+    /// It starts.
+    Begin,
+    /// It ends.
+    End,
+    /// It ends otherwise than COMPLETED.
+    Fail,
+    /// It waits again.
+    Requeue,
+    /// Half of its time limit is over.
+    Half,
+    /// 80 % of it is over.
+    Eighty,
+    /// 90 % of it is over.
+    Ninety,
+    /// One message for each task of an array, not one for all.
+    EachTask,
+}
+
+/// Messages that a user wants (`--mail-type`, `--mail-user`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailAsk {
+    /// About what; each once, in order.
+    pub on: Vec<MailOn>,
+    /// To whom; none means the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// A job's request.
@@ -182,6 +255,48 @@ pub struct JobSpec {
     /// The script's path as it was given, for listings; none for `--wrap` and standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// `--array`: the tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayAsk>,
+    /// `-d`: what it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency: Option<Dependency>,
+    /// `--kill-on-invalid-dep`: whether it is ended when its dependency can no longer be met; none means as the conf says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kill_on_invalid_dep: Option<bool>,
+    /// `--prep`: the job file holds a script that runs first, on cpus alone.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub prep: bool,
+    /// `--time-min`: the time limit may be lowered so far, to start earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_min: Option<Seconds>,
+    /// `--deadline`: it must have ended by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// `--signal`: a signal before the time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<SignalAsk>,
+    /// `--max-wait`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait: Option<MaxWait>,
+    /// `--requeue`, `--no-requeue`: whether it may run again after its node failed or it made room; none means as the conf says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<bool>,
+    /// `--retry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryAsk>,
+    /// `--checkpoint`: pattern of the folder that stays through its runs, below the working directory; empty means the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// `--get-user-env`: the environment is that of a login, for which so long is waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub get_user_env: Option<Seconds>,
+    /// `--container`: the image that it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// `--mail-type`, `--mail-user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<MailAsk>,
     /// `--test-run`, when said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_run: Option<TestRun>,

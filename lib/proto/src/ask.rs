@@ -1,9 +1,13 @@
 //! What clients ask over the socket, and what they are answered. One frame each; listings come in several.
 
 use crate::{
-    ExplanationView, Head, JobView, NodeView, PartitionView, PriorityView, ReservationView, ShareView,
+    ArrayView, ExplanationView, Head, JobView, NodeView, PartitionView, PriorityView, ReservationView,
+    ShareView,
 };
-use gq_model::{ClusterId, End, JobId, JobRef, JobSpec, JobState, NodeName, Outcome, Timestamp, Token, Uid};
+use gq_model::{
+    Change, ClusterId, End, IndexSet, JobId, JobRef, JobSpec, JobState, NodeName, Outcome, SignalTo,
+    Timestamp, Token, Uid,
+};
 use serde::{Deserialize, Serialize};
 
 /// The version of all asks and replies.
@@ -59,6 +63,9 @@ pub struct ListAsk {
     /// In the order of expected starts (jobs without one last) instead of the queue's.
     #[serde(default)]
     pub by_start: bool,
+    /// Each ended task of an array by itself; else those that ended alike are one.
+    #[serde(default)]
+    pub split: bool,
     /// Explain why the jobs wait that are named by id; the first [`MAX_EXPLAINED`] that do.
     #[serde(default)]
     pub explain: bool,
@@ -120,6 +127,14 @@ pub enum Ask {
     Wait {
         /// The job.
         job: JobId,
+        /// Whether to tell of an array's progress meanwhile: [`Reply::Progress`] whenever it has changed, once a second at most.
+        #[serde(default)]
+        progress: bool,
+    },
+    /// Where is the job file of this job, and which of its tasks did not complete? Answer: [`Reply::JobFile`].
+    JobFile {
+        /// The job.
+        job: JobId,
     },
     /// End jobs, or send them a signal. Answer: [`Reply::Done`].
     Cancel {
@@ -128,6 +143,9 @@ pub enum Ask {
         /// The signal to send instead of ending them.
         #[serde(default)]
         signal: Option<u8>,
+        /// To whom of a run.
+        #[serde(default)]
+        to: SignalTo,
     },
     /// Keep pending jobs from starting. Answer: [`Reply::Done`].
     Hold {
@@ -143,6 +161,26 @@ pub enum Ask {
     Requeue {
         /// Which.
         select: Selection,
+        /// Whether they are held then.
+        #[serde(default)]
+        hold: bool,
+    },
+    /// Stop running jobs in place; they keep what they hold. Answer: [`Reply::Done`].
+    Suspend {
+        /// Which.
+        select: Selection,
+    },
+    /// Let suspended jobs go on. Answer: [`Reply::Done`].
+    Continue {
+        /// Which.
+        select: Selection,
+    },
+    /// Say something anew of jobs. Answer: [`Reply::Done`].
+    Update {
+        /// Which.
+        select: Selection,
+        /// What.
+        changes: Vec<Change>,
     },
     /// Start nothing more on these nodes (admins). Answer: [`Reply::Done`].
     Drain {
@@ -290,6 +328,9 @@ pub enum Reply {
         /// Explanations of some of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         explained: Vec<ExplanationView>,
+        /// How far the arrays among jobs named by id are.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        arrays: Vec<ArrayView>,
         /// Whether another frame follows.
         more: bool,
     },
@@ -318,6 +359,19 @@ pub enum Reply {
     },
     /// The job has ended.
     Waited(WaitedEnd),
+    /// How far an array is that is waited for.
+    Progress(ArrayView),
+    /// A job file.
+    JobFile {
+        /// Where it lies, relative to the spool directory.
+        path: String,
+        /// SHA-256 of its bytes in hexadecimal.
+        sha256: String,
+        /// The tasks that have ended otherwise than COMPLETED.
+        failed: IndexSet,
+        /// Whether the job is an array.
+        array: bool,
+    },
     /// It is done, as far as it could be.
     Done {
         /// How many jobs or nodes it was done to.

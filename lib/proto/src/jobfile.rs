@@ -2,17 +2,18 @@
 //! credential: the node runs nothing but what such a file says, as nobody but its owner.
 //!
 //! Layout (numbers little-endian): magic `GQJOB1\r\n` (8 bytes), version (4), CRC-32 of all that follows (4), cluster (16),
-//! uid (4), token (16), lengths of request, environment, arguments and script (4 each), then these four. The request is
-//! JSON; environment and arguments are byte strings, each ended by a NUL, so that any bytes a process can have travel.
+//! uid (4), token (16), lengths of request, environment, arguments, script, prep script and items (4 each), then these six. The request
+//! is JSON; environment, arguments and items are byte strings, each ended by a NUL, so that any bytes a process can have travel.
+//! Version 1 had the first four alone, and is read still.
 
 use gq_model::{ClusterId, JobSpec, MAX_JOB_FILE, MAX_REQUEST, MAX_SCRIPT, Token, Uid};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// The version of the layout.
-pub const JOB_FILE_VERSION: u32 = 1;
+pub const JOB_FILE_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"GQJOB1\r\n";
-const HEAD: usize = 8 + 4 + 4 + 16 + 4 + 16 + 16;
+const HEAD: usize = 8 + 4 + 4 + 16 + 4 + 16 + 24;
 
 /// A job file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct JobFile {
     pub args: Vec<Vec<u8>>,
     /// The script.
     pub script: Vec<u8>,
+    /// The script that runs first (`--prep`); empty when there is none.
+    pub prep: Vec<u8>,
+    /// What each task of the array is for, by index from the lowest (`--each`); empty when that was not said.
+    pub items: Vec<Vec<u8>>,
 }
 
 /// Why bytes are no job file.
@@ -62,17 +67,19 @@ impl JobFile {
     /// # Errors
     /// When something is too large or holds a NUL.
     pub fn to_bytes(&self) -> Result<Vec<u8>, JobFileError> {
-        if self.script.len() > MAX_SCRIPT {
-            return Err(JobFileError::TooLarge("the script", self.script.len(), MAX_SCRIPT));
+        for (what, script) in [("the script", &self.script), ("the prep script", &self.prep)] {
+            if script.len() > MAX_SCRIPT {
+                return Err(JobFileError::TooLarge(what, script.len(), MAX_SCRIPT));
+            }
         }
         let spec = serde_json::to_vec(&self.spec)?;
         check_request(spec.len())?;
-        let (env, args) = (join(&self.env)?, join(&self.args)?);
-        let parts = [&spec, &env, &args, &self.script];
+        let (env, args, items) = (join(&self.env)?, join(&self.args)?, join(&self.items)?);
+        let parts = [&spec, &env, &args, &self.script, &self.prep, &items];
         let total = HEAD + parts.iter().map(|p| p.len()).sum::<usize>();
         if total > MAX_JOB_FILE {
             return Err(JobFileError::TooLarge(
-                "script, environment and arguments together",
+                "scripts, environment, arguments and items together",
                 total,
                 MAX_JOB_FILE,
             ));
@@ -111,7 +118,7 @@ impl JobFile {
             return Err(JobFileError::Magic);
         }
         let version = u32::from_le_bytes(take(&mut at)?);
-        if version != JOB_FILE_VERSION {
+        if !(1..=JOB_FILE_VERSION).contains(&version) {
             return Err(JobFileError::Version(version));
         }
         let crc = u32::from_le_bytes(take(&mut at)?);
@@ -121,13 +128,15 @@ impl JobFile {
         let cluster = ClusterId(take(&mut at)?);
         let uid = Uid(u32::from_le_bytes(take(&mut at)?));
         let token = Token(take(&mut at)?);
-        let mut lengths = [0usize; 4];
-        for length in &mut lengths {
+        let mut lengths = [0usize; 6];
+        for length in lengths.iter_mut().take(if version == 1 { 4 } else { 6 }) {
             *length = u32::from_le_bytes(take(&mut at)?) as usize;
         }
-        let [spec, env, args, script] = lengths;
-        if script > MAX_SCRIPT {
-            return Err(JobFileError::TooLarge("the script", script, MAX_SCRIPT));
+        let [spec, env, args, script, prep, items] = lengths;
+        for (what, length) in [("the script", script), ("the prep script", prep)] {
+            if length > MAX_SCRIPT {
+                return Err(JobFileError::TooLarge(what, length, MAX_SCRIPT));
+            }
         }
         check_request(spec)?;
         let mut part = |length: usize| {
@@ -136,11 +145,13 @@ impl JobFile {
             Ok::<_, JobFileError>(part)
         };
         let (spec, env, args, script) = (part(spec)?, part(env)?, part(args)?, part(script)?);
+        let (prep, items) = (part(prep)?, part(items)?);
         if !at.is_empty() {
             return Err(JobFileError::Torn);
         }
         let spec = serde_json::from_slice(spec)?;
-        Ok(Self { cluster, uid, token, spec, env: split(env)?, args: split(args)?, script: script.to_vec() })
+        let (env, args, items) = (split(env)?, split(args)?, split(items)?);
+        Ok(Self { cluster, uid, token, spec, env, args, script: script.to_vec(), prep: prep.to_vec(), items })
     }
 }
 
@@ -200,6 +211,8 @@ mod tests {
             env: vec![b"A=1\n\\,\"".to_vec(), b"B=".to_vec(), b"C=\xff\xfe".to_vec()],
             args: vec![Vec::new(), b"a b".to_vec()],
             script: b"#!/bin/sh\n".to_vec(),
+            prep: b"#!/bin/sh\nfetch\n".to_vec(),
+            items: vec![b"frame 1".to_vec(), Vec::new(), b"\xff".to_vec()],
         }
     }
 
@@ -210,6 +223,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_the_first_version_is_read_still() {
+        let file = JobFile { prep: Vec::new(), items: Vec::new(), ..sample() };
+        let mut bytes = file.to_bytes().unwrap();
+        // The last two lengths are 0 and were not there.
+        bytes.drain(HEAD - 8..HEAD);
+        bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[16..]);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(JobFile::from_bytes(&bytes).unwrap(), file);
+    }
+
+    #[test]
     fn a_request_that_would_fill_memory_is_none() {
         let mut file = sample();
         file.spec.features = vec!["f".repeat(1000); MAX_REQUEST / 1000];
@@ -217,12 +242,12 @@ mod tests {
         // Written by somebody else's program, with checksum and all.
         let spec = vec![b' '; MAX_REQUEST + 1];
         let mut body = vec![0; 16 + 4 + 16];
-        for len in [spec.len(), 0, 0, 0] {
+        for len in [spec.len(), 0, 0, 0, 0, 0] {
             body.extend_from_slice(&(len as u32).to_le_bytes());
         }
         body.extend_from_slice(&spec);
         let bytes =
-            [MAGIC.as_slice(), &1u32.to_le_bytes(), &crc32fast::hash(&body).to_le_bytes(), &body].concat();
+            [MAGIC.as_slice(), &2u32.to_le_bytes(), &crc32fast::hash(&body).to_le_bytes(), &body].concat();
         assert!(matches!(JobFile::from_bytes(&bytes), Err(JobFileError::TooLarge(_, _, MAX_REQUEST))));
     }
 

@@ -5,7 +5,10 @@
 //! stands in every letter directory: it says who writes, in which life, up to which number, and how far the other side
 //! was read.
 
-use gq_model::{Assignment, BootId, Card, ClusterId, Epoch, MiB, NodeName, Outcome, RunKey, Seq, Timestamp};
+use gq_model::{
+    Assignment, BootId, Card, ClusterId, EndReason, Epoch, MiB, NodeName, Outcome, RunKey, Seconds, Seq,
+    SignalTo, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 /// The version of all letters between controller and node.
@@ -84,13 +87,43 @@ pub enum OrderBody {
         key: RunKey,
         /// Why.
         why: StopWhy,
+        /// What the script is told of it; none when it is told nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<EndReason>,
     },
-    /// Send a signal to the processes of a run.
+    /// Send a signal to processes of a run.
     Signal {
         /// Which run.
         key: RunKey,
         /// The signal's number.
         signal: u8,
+        /// To whom of it.
+        #[serde(default)]
+        to: SignalTo,
+    },
+    /// Tell a run that it will be ended, and why; then the gentle signal, and nothing more.
+    Warn {
+        /// Which run.
+        key: RunKey,
+        /// Why.
+        reason: EndReason,
+    },
+    /// The time limit of a run is this now, counted as before; none means unlimited.
+    Limit {
+        /// Which run.
+        key: RunKey,
+        /// The limit.
+        limit: Option<Seconds>,
+    },
+    /// Stop the processes of a run in place; its time limit does not count meanwhile.
+    Suspend {
+        /// Which run.
+        key: RunKey,
+    },
+    /// Let a suspended run go on.
+    Resume {
+        /// Which run.
+        key: RunKey,
     },
 }
 
@@ -125,6 +158,20 @@ pub enum ReportBody {
     },
     /// The script of a run was started.
     Started {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// A run was suspended.
+    Suspended {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// A suspended run goes on.
+    Resumed {
         /// Which run.
         key: RunKey,
         /// When, on the node's clock.

@@ -20,6 +20,6 @@ pub use letter::{
 };
 pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{
-    CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartitionView, PriorityView,
-    ReservationView, ReservedView, ShareView, SliceView,
+    ArrayView, CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartitionView,
+    PriorityView, ReservationView, ReservedView, ShareView, SliceView,
 };

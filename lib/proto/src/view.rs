@@ -18,6 +18,34 @@ pub struct GpuView {
     pub slice: Option<String>,
 }
 
+/// How far an array is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayView {
+    /// Which.
+    pub id: JobId,
+    /// How many tasks it has.
+    pub tasks: u64,
+    /// How many wait.
+    pub waiting: u64,
+    /// How many hold resources.
+    pub running: u64,
+    /// How many ended how, by the state's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<(String, u64)>,
+    /// How many may run at a time; none means as many as fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
+    /// When its first task was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    /// Tasks ended in a thousand seconds, since the first one was started; none before one has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
+    /// When the last one will have ended if it goes on like that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_end: Option<Timestamp>,
+}
+
 /// A job, or one task of an array, or the tasks of an array that wait for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {

@@ -170,8 +170,13 @@ impl Courier for Book<'_> {
                 Effect::Reply(client, Answer::Refused(refusal)) => self.refused(client, refusal.text),
                 Effect::Order { node, order, .. } => match order {
                     Order::Start(assignment) => self.start(assignment.key, &node),
-                    Order::Cancel(key) | Order::Requeue(key) => self.stop(key),
-                    Order::Stray(_) | Order::Signal(..) => {}
+                    Order::Cancel(key, _) | Order::Requeue(key, _) => self.stop(key),
+                    Order::Stray(_)
+                    | Order::Signal(..)
+                    | Order::Warn(..)
+                    | Order::Limit(..)
+                    | Order::Suspend(_)
+                    | Order::Resume(_) => {}
                 },
                 Effect::Reply(_, Answer::Submitted(_) | Answer::Tested { .. } | Answer::Done { .. })
                 | Effect::File { .. }

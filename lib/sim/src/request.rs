@@ -5,7 +5,7 @@ use crate::{
     trace::{Name, Names, Trace, TraceJob, UNLIMITED, WHOLE},
 };
 use gq_cluster::Policy;
-use gq_model::{CardAsk, Grid, JobSpec, MemoryAsk, MiB, OpenMode, Profile, Seconds};
+use gq_model::{CardAsk, Grid, JobSpec, MemoryAsk, MiB, Profile, Seconds};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -79,37 +79,16 @@ impl<'w> Requests<'w> {
         JobSpec {
             name: "sim".to_owned(),
             account: text(job.account).filter(|name| self.accounts.contains(name.as_str())),
-            qos: None,
-            reservation: None,
-            licences: Vec::new(),
-            comment: None,
             partition: text(job.partition).filter(|name| self.partitions.contains(name.as_str())),
             time_limit: limit,
-            begin: None,
-            hold: false,
-            nice: 0,
             ntasks: Some(tasks),
-            ntasks_per_node: None,
             cpus_per_task: Some((cpus / tasks.max(1)).max(1)),
             memory: MemoryAsk::PerNode(job.memory),
             cards,
-            gpus_per_node: None,
-            gpus_per_task: None,
-            features: Vec::new(),
-            nodelist: Vec::new(),
-            exclude: Vec::new(),
-            exclusive: false,
             work_dir: "/".to_owned(),
-            stdout: None,
-            stderr: None,
-            stdin: None,
-            open_mode: OpenMode::default(),
-            umask: 0o022,
-            limits: Vec::new(),
-            submit_host: String::new(),
             submit_dir: "/".to_owned(),
-            command: None,
-            test_run: None,
+            umask: 0o022,
+            ..JobSpec::default()
         }
     }
 

@@ -232,7 +232,7 @@ fn answered(
 }
 
 fn jobs(jobs: Vec<JobView>, more: bool) -> Reply {
-    Reply::Jobs { jobs, unknown: vec![], degraded: None, explained: vec![], more }
+    Reply::Jobs { jobs, unknown: vec![], degraded: None, explained: vec![], arrays: vec![], more }
 }
 
 #[test]
@@ -283,6 +283,7 @@ fn unknown_ids_are_code_4_and_the_known_are_shown_all_the_same() {
         unknown,
         degraded: Some("full".into()),
         explained: vec![],
+        arrays: vec![],
         more: false,
     };
     let (text, result, ask) = answered("unknown", "gqstat -h -o %i -j 17,99", None, vec![reply]);
@@ -361,6 +362,7 @@ fn what_a_job_waits_for_is_told_with_who_has_it_and_what_would_help() {
         unknown: vec![],
         degraded: None,
         explained: vec![explained.clone()],
+        arrays: vec![],
         more: false,
     };
     let (text, result, _) = answered("why", "gqstat --why 17", None, vec![reply()]);

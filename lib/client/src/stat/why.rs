@@ -20,6 +20,19 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::JobHeldUser => "its user holds it: gqctl release lets it start",
         Reason::JobHeldAdmin => "an admin holds it, and an admin has to release it",
         Reason::Dependency => "it waits for another job",
+        Reason::DependencyNeverSatisfied => {
+            "what it waits for can no longer come: cancel it, or name another job with gqctl update --dependency"
+        }
+        Reason::ArrayTaskLimit => {
+            "as many tasks of its array run as may at a time: gqctl update --array-throttle changes that"
+        }
+        Reason::Deadline => "it could not end before its deadline (--deadline)",
+        Reason::Backoff => "it failed, and waits for some time before it is tried again (--retry)",
+        Reason::Prolog => "the site's prolog failed",
+        Reason::WaitedTooLong => "it waited longer than its user wanted it to (--max-wait)",
+        Reason::Retried => "it failed, and is tried again (--retry)",
+        Reason::PrepFailed => "the script that was to prepare it failed (--prep)",
+        Reason::Container => "its container could not be started",
         Reason::PartitionDown => "its partition is down: it starts no jobs until an admin says so",
         Reason::PartitionInactive => "its partition is inactive: it neither takes nor starts jobs at present",
         Reason::NodesUnavailable => "nodes that could run it are down or drained: see gqstat --nodes",

@@ -163,7 +163,7 @@ fn waiting_outlives_gqd_and_ends_with_the_jobs_code() {
         s.spawn(|| {
             asked(&listener).0.shutdown();
             let (conn, ask) = asked(&listener);
-            assert_eq!(ask, Ask::Wait { job: JobId(17) });
+            assert_eq!(ask, Ask::Wait { job: JobId(17), progress: false });
             let outcome = Outcome {
                 exit_code: Some(7),
                 ..Outcome::without_exit(End::Failed, Reason::None, String::new())

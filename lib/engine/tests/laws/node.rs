@@ -132,14 +132,17 @@ impl FakeNode {
         self.taken = seq;
         match order {
             Order::Start(assignment) => return self.start(assignment, now, trouble),
-            Order::Cancel(key) => self.stop(*key, cancelled(Reason::Cancelled), now),
-            Order::Requeue(key) => self.stop(*key, cancelled(Reason::Requeued), now),
+            Order::Cancel(key, _) => self.stop(*key, cancelled(Reason::Cancelled), now),
+            Order::Requeue(key, _) => self.stop(*key, cancelled(Reason::Requeued), now),
             Order::Stray(key) => self.stop(*key, cancelled(Reason::Cancelled), now),
-            Order::Signal(key, signal) => {
+            Order::Warn(key, _) => {
                 if let Some(live) = self.live.get_mut(key).filter(|live| live.started.is_some()) {
-                    live.warned |= *signal == 15;
+                    live.warned = true;
                 }
             }
+            Order::Signal(..) | Order::Limit(..) => {}
+            Order::Suspend(key) => self.say(NodeReport::Suspended(*key, now)),
+            Order::Resume(key) => self.say(NodeReport::Resumed(*key, now)),
         }
         None
     }

@@ -3,7 +3,7 @@
 use crate::world::{ANN, BOB, ROOT, World, go_on, named, report, spec};
 use gq_cluster::{Preempt, Stopping};
 use gq_engine::{Order, Verb};
-use gq_model::{End, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex};
+use gq_model::{End, EndReason, JobId, Reason, RunKey, RunNumber, Seconds, SignalTo, TaskIndex};
 
 const FIRST: JobId = JobId(1);
 
@@ -40,7 +40,7 @@ fn obey(world: &mut World) {
 fn a_run_is_told_to_make_room_has_its_grace_is_ended_and_waits_again_in_its_old_place() {
     let (mut world, key) = crowded("main");
     let due = world.now.after(Seconds(60));
-    assert_eq!(orders(&world), [&Order::Signal(key, 15)]);
+    assert_eq!(orders(&world), [&Order::Warn(key, EndReason::Preemption)]);
     let submitted = world.cluster.job(FIRST).unwrap().submitted;
     let run = |world: &World| world.cluster.job(FIRST).unwrap().runs[&key.task].clone();
     assert_eq!(run(&world).stopping, Some(Stopping::Preempt { again: true, due, ordered: false }));
@@ -50,7 +50,11 @@ fn a_run_is_told_to_make_room_has_its_grace_is_ended_and_waits_again_in_its_old_
     assert!(orders(&world).is_empty(), "its grace is not over");
     world.now = due;
     world.turn();
-    assert_eq!(orders(&world), [&Order::Requeue(key), &Order::Signal(key, 9)], "and not a moment more");
+    assert_eq!(
+        orders(&world),
+        [&Order::Requeue(key, EndReason::Preemption), &Order::Signal(key, 9, SignalTo::All)],
+        "and not a moment more"
+    );
     world.turn();
     assert!(orders(&world).is_empty(), "once is enough");
     go_on(&mut world);
@@ -95,7 +99,7 @@ fn a_cancel_outranks_making_room() {
     obey(&mut world);
     world.command(ANN, Verb::Cancel, named(FIRST));
     world.turn();
-    assert_eq!(orders(&world), [&Order::Cancel(key)]);
+    assert_eq!(orders(&world), [&Order::Cancel(key, EndReason::Cancel)]);
     world.now = world.now.after(Seconds(100));
     world.turn();
     assert!(orders(&world).is_empty());
@@ -107,7 +111,7 @@ fn a_cancel_outranks_making_room() {
 #[test]
 fn who_may_be_cancelled_without_grace_is_ended_at_once_and_has_ended_preempted() {
     let (mut world, key) = crowded("low");
-    assert_eq!(orders(&world), [&Order::Cancel(key)]);
+    assert_eq!(orders(&world), [&Order::Cancel(key, EndReason::Preemption)]);
     world.drain(1, None);
     world.settle();
     assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, false));
@@ -123,7 +127,7 @@ fn a_run_that_has_not_begun_needs_no_grace() {
     world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
     world.turn();
     let key = RunKey { job: FIRST, task: TaskIndex(0), run: RunNumber(1) };
-    assert_eq!(orders(&world), [&Order::Requeue(key)]);
+    assert_eq!(orders(&world), [&Order::Requeue(key, EndReason::Preemption)]);
 }
 
 #[test]
@@ -135,7 +139,10 @@ fn a_grace_goes_on_over_a_restart_and_over_a_turn_that_is_not_kept() {
     world.now = world.now.after(Seconds(60));
     assert!(!world.run(true, &[]), "the disk is full");
     world.turn();
-    assert_eq!(orders(&world), [&Order::Requeue(key), &Order::Signal(key, 9)]);
+    assert_eq!(
+        orders(&world),
+        [&Order::Requeue(key, EndReason::Preemption), &Order::Signal(key, 9, SignalTo::All)]
+    );
     world.drain(1, None);
     world.settle();
     assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, true));
@@ -205,7 +212,7 @@ fn a_job_that_waits_for_licences_ends_nobody() {
             .post
             .orders
             .iter()
-            .any(|(_, _, o)| matches!(o, Order::Requeue(k) | Order::Signal(k, _) if k.job == JobId(2)));
+            .any(|(_, _, o)| matches!(o, Order::Requeue(k, _) | Order::Warn(k, _) if k.job == JobId(2)));
         assert!(!ended, "job 2 has no licence to give");
         let job = world.cluster.job(JobId(3)).unwrap();
         assert_eq!(world.post.outlook.as_ref().unwrap().of(job, &world.policy).0, Reason::Licences);
@@ -214,11 +221,13 @@ fn a_job_that_waits_for_licences_ends_nobody() {
 
 #[test]
 fn a_user_may_requeue_or_cancel_what_makes_room_whatever_ends_it_first() {
-    for (verb, end, again) in [(Verb::Requeue, End::Preempted, true), (Verb::Cancel, End::Cancelled, false)] {
+    for (verb, end, again) in
+        [(Verb::Requeue { hold: false }, End::Preempted, true), (Verb::Cancel, End::Cancelled, false)]
+    {
         let (mut world, key) = crowded("main");
         obey(&mut world);
-        world.command(ANN, verb, named(FIRST));
-        world.command(ANN, verb, named(FIRST));
+        world.command(ANN, verb.clone(), named(FIRST));
+        world.command(ANN, verb.clone(), named(FIRST));
         world.turn();
         assert_eq!(orders(&world).len(), 1, "once is enough");
         // It dies of the signal before the order is there.

@@ -100,8 +100,8 @@ fn play(world: &mut World, step: &Move) {
                 0 | 1 => Verb::Cancel,
                 2 => Verb::Hold,
                 3 => Verb::Release,
-                4 => Verb::Requeue,
-                _ => Verb::Signal(10),
+                4 => Verb::Requeue { hold: false },
+                _ => Verb::Signal(10, gq_model::SignalTo::All),
             };
             let job = JobId(1 + u64::from(*job) % (world.cluster.last_job().0 + 1));
             let select =

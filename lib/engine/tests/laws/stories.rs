@@ -94,7 +94,7 @@ fn only_its_user_and_admins_cancel_a_job_and_then_it_is_cancelled() {
 fn a_requeued_run_is_followed_by_the_next_one() {
     let mut world = World::joined();
     let key = running(&mut world);
-    world.command(ANN, Verb::Requeue, named(key.job));
+    world.command(ANN, Verb::Requeue { hold: false }, named(key.job));
     world.turn();
     go_on(&mut world);
     go_on(&mut world);
@@ -108,9 +108,9 @@ fn a_requeued_run_is_followed_by_the_next_one() {
 fn a_cancel_outranks_a_requeue() {
     let mut world = World::joined();
     let key = running(&mut world);
-    world.command(ANN, Verb::Requeue, named(key.job));
+    world.command(ANN, Verb::Requeue { hold: false }, named(key.job));
     world.command(ANN, Verb::Cancel, named(key.job));
-    world.command(ANN, Verb::Requeue, named(key.job));
+    world.command(ANN, Verb::Requeue { hold: false }, named(key.job));
     world.turn();
     world.settle();
     let over = &world.post.over[&key.job];

@@ -277,6 +277,8 @@ impl Lab {
             env: vec![b"PATH=/usr/bin:/bin".to_vec()],
             args: vec![],
             script: format!("#!/bin/sh\n{script}\n").into_bytes(),
+            prep: Vec::new(),
+            items: Vec::new(),
         };
         let bytes = file.to_bytes().unwrap();
         let job_file = format!("jobs/00/{}.job", self.jobs);

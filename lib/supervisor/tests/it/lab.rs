@@ -84,6 +84,8 @@ impl Lab {
             env: vec![b"PATH=/usr/bin:/bin".to_vec()],
             args: vec![],
             script: format!("#!/bin/sh\n{script}\n").into_bytes(),
+            prep: Vec::new(),
+            items: Vec::new(),
         };
         let assignment = Assignment {
             key: RunKey { job: JobId(self.jobs), task: TaskIndex(0), run: RunNumber(1) },
