@@ -4,7 +4,7 @@
 use crate::{Cluster, Event, Job, Key, Link, NewJob, Next, Node, Phase, Run, Stopping, Tally, until};
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
-use gq_model::{BootId, Card, IndexSet, JobId, MiB, NodeName, Outcome, RunKey, TaskIndex, Timestamp};
+use gq_model::{BootId, Card, IndexSet, JobId, MiB, NodeName, Outcome, RunKey, Stage, TaskIndex, Timestamp};
 
 /// An event that the state does not allow: the state and what is on disk contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +30,31 @@ impl Cluster {
             Event::Submitted(new) => self.submitted(new),
             Event::Held { job, by } => self.change_job(*job, |job| job.held = Some(*by)),
             Event::Released { job } => self.change_job(*job, |job| job.held = None),
-            Event::Ripened { job } => self.change_job(*job, |job| job.not_before = None),
-            Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, rate, promised, at } => {
+            Event::Ripened { job, at } => self.change_job(*job, |job| {
+                job.not_before = job.not_before.filter(|until| until > at && *at > Timestamp(0));
+                job.resting.retain(|_, until| *until > *at);
+            }),
+            Event::TasksHeld { .. }
+            | Event::TasksReleased { .. }
+            | Event::Heard { .. }
+            | Event::Prepared { .. }
+            | Event::WaitedTooLong { .. }
+            | Event::Amended { .. }
+            | Event::Suspended { .. }
+            | Event::Resumed { .. } => self.amend(event),
+            Event::Allocated {
+                key,
+                node,
+                boot,
+                cpus,
+                memory,
+                cards,
+                exclusive,
+                rate,
+                promised,
+                own_limit,
+                at,
+            } => {
                 let run = Run {
                     number: key.run,
                     node: node.clone(),
@@ -45,6 +68,9 @@ impl Cluster {
                     allocated: *at,
                     counted: *at,
                     promised: *promised,
+                    own_limit: *own_limit,
+                    stage: self.job(key.job).map(|job| job.stage()).unwrap_or_default(),
+                    suspended: None,
                     phase: Phase::Starting,
                     stopping: None,
                 };
@@ -142,6 +168,7 @@ impl Cluster {
         }
         let now = until(&shape, run);
         let name = run.node.clone();
+        job.first_start.get_or_insert(counted);
         let node = self.node_mut(&name)?;
         node.failed_starts.clear();
         if before != now {
@@ -193,6 +220,16 @@ impl Cluster {
             not_before: new.not_before,
             first_promise: None,
             array: new.array,
+            renamed: false,
+            at_once: new.at_once,
+            held_tasks: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            waits: new.waits.clone(),
+            main: new.main.clone(),
+            prep_runs: 0,
+            retried: BTreeMap::new(),
+            waited: false,
+            first_start: None,
             waiting: new.tasks.clone(),
             runs: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -203,22 +240,38 @@ impl Cluster {
         self.last_job = new.id;
         self.ledger.enter(&job.payer, job.waiting.len());
         self.queue.file(&mut job);
+        self.alarms.extend(job.alarm().map(|at| (at, job.id)));
+        self.dependents.enter(&job);
         self.jobs.insert(job.id, Arc::new(job));
         Ok(())
     }
 
     /// Changes a job and keeps the queue in step.
-    fn change_job(&mut self, id: JobId, change: impl FnOnce(&mut Job)) -> Result<(), IllegalEvent> {
+    pub(crate) fn change_job(
+        &mut self,
+        id: JobId,
+        change: impl FnOnce(&mut Job),
+    ) -> Result<(), IllegalEvent> {
         let job = self.jobs.get_mut(&id).ok_or_else(|| IllegalEvent(format!("no live job {id}")))?;
         self.queue.unfile(job);
+        let before = job.alarm();
         let job = Arc::make_mut(job);
         change(job);
         self.queue.file(job);
+        let after = job.alarm();
+        if before != after {
+            before.map(|at| self.alarms.remove(&(at, id)));
+            self.alarms.extend(after.map(|at| (at, id)));
+        }
         Ok(())
     }
 
     /// Changes the run `key`; returns its node.
-    fn change_run(&mut self, key: RunKey, change: impl FnOnce(&mut Run)) -> Result<NodeName, IllegalEvent> {
+    pub(crate) fn change_run(
+        &mut self,
+        key: RunKey,
+        change: impl FnOnce(&mut Run),
+    ) -> Result<NodeName, IllegalEvent> {
         let missing = || IllegalEvent(format!("no live run {key}"));
         let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
         let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
@@ -255,12 +308,19 @@ impl Cluster {
             }
             ended = job.runs.remove(&key.task);
             match next {
-                Next::Over => job.tally.add(outcome, 1),
-                Next::Again { not_before, site_fault, held } => {
-                    job.waiting.insert(key.task.0);
-                    job.attempts.insert(key.task, key.run);
-                    job.not_before = not_before.max(job.not_before);
-                    job.held = held.or(job.held);
+                Next::Over => {
+                    job.tally.add(outcome, 1);
+                    job.retried.remove(&key.task);
+                }
+                Next::Again { not_before, site_fault, retry, held } => {
+                    job.wait_again(key, (not_before, held));
+                    if retry {
+                        let times = job.retried.entry(key.task).or_default();
+                        *times = times.saturating_add(1);
+                    }
+                    if ended.as_ref().is_some_and(|run: &Run| run.stage == Stage::Prep) {
+                        job.prep_runs = key.run.0;
+                    }
                     job.launch_failures = if site_fault { job.launch_failures.saturating_add(1) } else { 0 };
                 }
             }
@@ -287,10 +347,15 @@ impl Cluster {
     fn tasks_ended(&mut self, id: JobId, tasks: &IndexSet, outcome: &Outcome) -> Result<(), IllegalEvent> {
         let mut legal = !tasks.is_empty();
         self.change_job(id, |job| {
-            for task in tasks.iter() {
-                legal &= job.waiting.remove(task);
-                job.attempts.remove(&TaskIndex(task));
-            }
+            legal &= tasks.without(&job.waiting).is_empty();
+            job.waiting = job.waiting.without(tasks);
+            job.held_tasks.retain(|_, held| {
+                *held = held.without(tasks);
+                !held.is_empty()
+            });
+            job.retried.retain(|task, _| !tasks.contains(task.0));
+            job.attempts.retain(|task, _| !tasks.contains(task.0));
+            job.resting.retain(|task, _| !tasks.contains(task.0));
             job.tally.add(outcome, tasks.len());
         })?;
         if let Some(job) = self.jobs.get(&id) {
@@ -303,6 +368,7 @@ impl Cluster {
     fn drop_if_over(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get(&id).filter(|job| job.is_over()) {
             self.queue.unfile(job);
+            self.dependents.leave(job);
             self.jobs.remove(&id);
         }
     }

@@ -1,11 +1,11 @@
 //! Events: what happened, as it is kept in the audit trail. A disk record of its own; new fields take a serde default,
 //! old variants stay readable for ever.
 
-use crate::{Booking, HeldBy, Link, Payer, Shape, Stopping, Usage};
+use crate::{Booking, Fate, HeldBy, Link, Payer, Shape, Stopping, Usage, Waits};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_model::{
-    BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, Seq, Timestamp,
-    Token, Uid,
+    BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, Seconds, Seq,
+    Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,36 @@ pub struct NewJob {
     /// Whether it is an array.
     #[serde(default)]
     pub array: bool,
+    /// How many of its tasks may run at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
+    /// What it waits for of other jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
+    /// What its script needs, when another one runs first, whose need `shape` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main: Option<Arc<Shape>>,
     /// Its tasks.
     pub tasks: IndexSet,
+}
+
+/// What was said anew of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Amendment {
+    /// Its request is this now; its name, its comment, its deadline and the like.
+    Spec(Arc<JobSpec>),
+    /// What matters for placement, and on whose account it runs.
+    Shape(Arc<Shape>, Arc<Payer>),
+    /// Its own part of the priority.
+    Priority(i64),
+    /// How many of its tasks may run at a time.
+    AtOnce(Option<u32>),
+    /// What it waits for of other jobs.
+    Waits(Option<Waits>),
+    /// Not to be started before.
+    NotBefore(Option<Timestamp>),
+    /// The time limit of a run.
+    RunLimit(RunKey, Seconds),
 }
 
 /// What comes after the end of a run.
@@ -58,6 +86,9 @@ pub enum Next {
         not_before: Option<Timestamp>,
         /// Whether the start failed by the site's fault.
         site_fault: bool,
+        /// Whether it failed and is tried again for that.
+        #[serde(default)]
+        retry: bool,
         /// Who holds it, when a requeue is to hold it.
         held: Option<HeldBy>,
     },
@@ -80,10 +111,87 @@ pub enum Event {
         /// Which.
         job: JobId,
     },
-    /// The time before which a job was not to be started has come.
+    /// The time before which a job, or tasks of it, were not to be started has come.
     Ripened {
         /// Which.
         job: JobId,
+        /// When: all that was to wait until then waits no more.
+        #[serde(default)]
+        at: Timestamp,
+    },
+    /// Tasks of an array are held back.
+    TasksHeld {
+        /// Whose.
+        job: JobId,
+        /// By whom.
+        by: HeldBy,
+        /// Which.
+        tasks: IndexSet,
+    },
+    /// Tasks of an array are held back no more.
+    TasksReleased {
+        /// Whose.
+        job: JobId,
+        /// Which.
+        tasks: IndexSet,
+    },
+    /// Something was heard of what a job waits for.
+    Heard {
+        /// Which job waits.
+        job: JobId,
+        /// Which of its conditions, by place.
+        condition: u32,
+        /// What became of it.
+        fate: Fate,
+        /// What of its `left` has come.
+        #[serde(default, skip_serializing_if = "IndexSet::is_empty")]
+        done: IndexSet,
+        /// For which of the job's own tasks it can no longer be met.
+        #[serde(default, skip_serializing_if = "IndexSet::is_empty")]
+        never: IndexSet,
+        /// Whether some of those it is about did not complete.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        failed: bool,
+        /// The job is not to be started before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Timestamp>,
+    },
+    /// The script that runs first has ended well: the job waits for what its own script needs.
+    Prepared {
+        /// Which.
+        job: JobId,
+    },
+    /// A job has waited longer than its user wanted it to.
+    WaitedTooLong {
+        /// Which.
+        job: JobId,
+        /// Its own part of the priority from now on.
+        priority: i64,
+    },
+    /// Something was said anew of a job.
+    Amended {
+        /// Which.
+        job: JobId,
+        /// What.
+        what: Amendment,
+        /// Who said so.
+        by: Uid,
+    },
+    /// A run was suspended.
+    Suspended {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+    },
+    /// A suspended run goes on.
+    Resumed {
+        /// Which run.
+        key: RunKey,
+        /// When, on the node's clock.
+        at: Timestamp,
+        /// From when its time limit counts now, on the controller's clock.
+        counted: Timestamp,
     },
     /// A task was given resources; its node is told to start it.
     Allocated {
@@ -109,6 +217,9 @@ pub enum Event {
         /// When it was last promised to start, if it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         promised: Option<Timestamp>,
+        /// Its time limit, when it is another than its shape's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        own_limit: Option<Seconds>,
         /// When.
         at: Timestamp,
     },
@@ -246,13 +357,21 @@ impl Event {
             Self::Submitted(new) => Some(new.id),
             Self::Held { job, .. }
             | Self::Released { job }
-            | Self::Ripened { job }
+            | Self::Ripened { job, .. }
+            | Self::TasksHeld { job, .. }
+            | Self::TasksReleased { job, .. }
+            | Self::Heard { job, .. }
+            | Self::Prepared { job }
+            | Self::WaitedTooLong { job, .. }
+            | Self::Amended { job, .. }
             | Self::Promised { job, .. }
             | Self::TasksEnded { job, .. } => Some(*job),
             Self::Allocated { key, .. }
             | Self::Started { key, .. }
             | Self::Exited { key, .. }
             | Self::Stopped { key, .. }
+            | Self::Suspended { key, .. }
+            | Self::Resumed { key, .. }
             | Self::RunEnded { key, .. } => Some(key.job),
             Self::Charged { .. }
             | Self::Booked(_)
@@ -279,6 +398,14 @@ impl Event {
             | Self::Held { .. }
             | Self::Released { .. }
             | Self::Ripened { .. }
+            | Self::TasksHeld { .. }
+            | Self::TasksReleased { .. }
+            | Self::Heard { .. }
+            | Self::Prepared { .. }
+            | Self::WaitedTooLong { .. }
+            | Self::Amended { .. }
+            | Self::Suspended { .. }
+            | Self::Resumed { .. }
             | Self::Allocated { .. }
             | Self::Started { .. }
             | Self::Exited { .. }

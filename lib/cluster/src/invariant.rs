@@ -75,6 +75,13 @@ impl Cluster {
         if eligible != queued || queued != self.queue().len() {
             return Err(IllegalEvent(format!("{eligible} jobs may start and {queued} are in the queue")));
         }
+        let alarms: alloc::collections::BTreeSet<_> =
+            self.jobs().filter_map(|job| Some((job.alarm()?, job.id))).collect();
+        if !self.alarms().eq(&alarms) {
+            return Err(IllegalEvent(
+                "not every job that something is to be done about has its alarm".into(),
+            ));
+        }
         self.check_ledger()
     }
 

@@ -1,15 +1,15 @@
 //! Jobs: one record however many tasks, with the runs that live now. Never decides what happens to them.
 
-use crate::{Key, Payer};
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use crate::{Fate, Key, Payer, Waits};
+use alloc::{borrow::Cow, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use gq_model::{
     BootId, CardAsk, CardUse, End, IndexSet, JobId, JobSpec, JobState, LicenceAsk, MiB, NodeName, Outcome,
-    RunKey, RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
+    RunKey, RunNumber, Seconds, Stage, TaskIndex, Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
 
 /// Who holds a job back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HeldBy {
     /// Its user: he may release it.
     User,
@@ -49,6 +49,9 @@ pub struct Shape {
     pub demand: Demand,
     /// How long it may run; none means unlimited.
     pub time_limit: Option<Seconds>,
+    /// How far its time limit may be lowered to start earlier, if it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_min: Option<Seconds>,
     /// Features its node must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
@@ -67,6 +70,14 @@ pub struct Shape {
     /// Whether cards asked for by memory alone may be slices: one process can use only one, so several go one to each task.
     #[serde(default)]
     pub slices_by_memory: bool,
+}
+
+impl Shape {
+    /// What the script that runs first (`--prep`) needs of what the job's own does: cpus and memory alone.
+    pub fn for_prep(&self) -> Self {
+        let demand = Demand { cards: CardAsk::default(), exclusive: false, ..self.demand.clone() };
+        Self { demand, licences: Vec::new(), slices_by_memory: false, time_min: None, ..self.clone() }
+    }
 }
 
 /// Where a run stands.
@@ -95,6 +106,8 @@ pub enum Stopping {
     Cancel,
     /// It is to run again.
     Requeue,
+    /// It is to wait again, held.
+    RequeueHold(HeldBy),
     /// It makes room for a more important job.
     Preempt {
         /// Whether it is to run again.
@@ -138,6 +151,15 @@ pub struct Run {
     /// When it was last promised to start, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<Timestamp>,
+    /// Its time limit, when it is another than its shape's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_limit: Option<Seconds>,
+    /// Which of the job's scripts it runs.
+    #[serde(default)]
+    pub stage: Stage,
+    /// Since when it is suspended, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Timestamp>,
     /// Where it stands.
     pub phase: Phase,
     /// Why it is being stopped, when it is.
@@ -157,6 +179,7 @@ impl Run {
     pub fn state(&self) -> JobState {
         match self.phase {
             Phase::Starting => JobState::Starting,
+            Phase::Running { .. } if self.suspended.is_some() => JobState::Suspended,
             Phase::Running { .. } => JobState::Running,
             Phase::Completing { .. } => JobState::Completing,
         }
@@ -175,6 +198,14 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Whether every task that ended COMPLETED.
+    pub fn is_good(&self) -> bool {
+        self.ends.iter().all(|(end, _)| *end == End::Completed)
+    }
+    /// How many have ended.
+    pub fn count(&self) -> u64 {
+        self.ends.iter().map(|(_, count)| count).sum()
+    }
     pub(crate) fn add(&mut self, outcome: &Outcome, tasks: u64) {
         match self.ends.iter_mut().find(|(end, _)| *end == outcome.end) {
             Some((_, count)) => *count = count.saturating_add(tasks),
@@ -223,6 +254,36 @@ pub struct Job {
     /// Whether it is an array (its tasks are shown by index).
     #[serde(default)]
     pub array: bool,
+    /// Whether its name is not the one in its job file any more.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub renamed: bool,
+    /// How many of its tasks may run at a time; none means as many as fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
+    /// Tasks of an array that are held by themselves, by whom.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_tasks: BTreeMap<HeldBy, IndexSet>,
+    /// Tasks of an array that pause between two attempts, and until when.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resting: BTreeMap<TaskIndex, Timestamp>,
+    /// What it waits for of other jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
+    /// What its script needs, while the one that runs first has not ended well: until then `shape` is that one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main: Option<Arc<Shape>>,
+    /// Attempts at the script that runs first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prep_runs: u32,
+    /// How often tasks that failed were tried again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub retried: BTreeMap<TaskIndex, u32>,
+    /// Whether what is to happen when it has waited too long has happened.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub waited: bool,
+    /// When the first task was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_start: Option<Timestamp>,
     /// Tasks that wait.
     pub waiting: IndexSet,
     /// Tasks that hold resources.
@@ -251,9 +312,68 @@ impl Job {
     pub fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.runs.is_empty()
     }
-    /// Whether it may be started: something of it waits, nobody holds it, its time has come.
+    /// Which of its scripts is next.
+    pub fn stage(&self) -> Stage {
+        if self.main.is_some() { Stage::Prep } else { Stage::Main }
+    }
+    /// Tasks that wait and may start as far as each of them goes: not held, not resting, not waiting for a task of another job.
+    pub fn ready(&self) -> Cow<'_, IndexSet> {
+        let barred = self.waits.as_ref().map(Waits::barred).filter(|barred| !barred.is_empty());
+        if self.held_tasks.is_empty() && self.resting.is_empty() && barred.is_none() && self.main.is_none() {
+            return Cow::Borrowed(&self.waiting);
+        }
+        let mut ready = self.held_tasks.values().fold(self.waiting.clone(), |rest, held| rest.without(held));
+        for task in self.resting.keys() {
+            ready.remove(task.0);
+        }
+        if let Some(barred) = barred {
+            ready = ready.without(&barred);
+        }
+        if self.main.is_some() {
+            // The script that runs first runs once, as the first task.
+            let first = self.waiting.first().filter(|first| self.runs.is_empty() && ready.contains(*first));
+            ready = first.into_iter().collect();
+        }
+        Cow::Owned(ready)
+    }
+    /// How many more of its tasks may run now.
+    pub fn room(&self) -> usize {
+        let most = self.at_once.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        most.saturating_sub(self.runs.len())
+    }
+    /// Whether all that it waits for as a whole has come.
+    pub fn is_free(&self) -> bool {
+        self.waits.as_ref().is_none_or(|waits| waits.fate() == Fate::Met)
+    }
+    /// Whether it may be started: something of it waits, nobody holds it, what it waits for has come, fewer of its tasks run than may.
     pub fn is_eligible(&self) -> bool {
-        !self.waiting.is_empty() && self.held.is_none() && self.not_before.is_none()
+        self.held.is_none()
+            && self.not_before.is_none()
+            && !self.waiting.is_empty()
+            && self.room() > 0
+            && self.is_free()
+            && !self.ready().is_empty()
+    }
+    /// When something of it may start that may not before, if that is only a matter of time.
+    pub(crate) fn ripens(&self) -> Option<Timestamp> {
+        if self.held.is_some() || self.waiting.is_empty() {
+            return None;
+        }
+        self.not_before.into_iter().chain(self.resting.values().copied()).min()
+    }
+    /// When something is to be done about it if it waits still: it could not end before its deadline any more, or has waited too long.
+    pub fn alarm(&self) -> Option<Timestamp> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let wait = self.spec.max_wait.filter(|_| !self.waited).map(|most| self.submitted.after(most.after));
+        self.latest_start().into_iter().chain(wait).min()
+    }
+    /// By when a task has to start to end before the deadline.
+    pub fn latest_start(&self) -> Option<Timestamp> {
+        let least = self.shape.time_min.or(self.shape.time_limit).unwrap_or_default();
+        let micros = i64::try_from(least.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+        self.spec.deadline.map(|deadline| Timestamp(deadline.0.saturating_sub(micros)))
     }
     /// The number that the next attempt at `task` gets.
     pub fn next_run(&self, task: TaskIndex) -> RunNumber {
@@ -267,4 +387,8 @@ impl Job {
     pub fn task_name(&self, task: TaskIndex) -> String {
         if self.array { alloc::format!("{}_{task}", self.id) } else { alloc::format!("{}", self.id) }
     }
+}
+
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -5,6 +5,7 @@
 #![no_std]
 extern crate alloc;
 
+mod amend;
 mod apply;
 mod booking;
 mod event;
@@ -18,10 +19,11 @@ mod payer;
 mod policy;
 mod queue;
 mod scope;
+mod waits;
 
 pub use apply::IllegalEvent;
 pub use booking::{Booked, Booking};
-pub use event::{Event, NewJob, Next};
+pub use event::{Amendment, Event, NewJob, Next};
 pub use job::{Demand, HeldBy, Job, Memory, Phase, Run, Shape, Stopping, Tally};
 pub use journal::Journal;
 pub use layout::{Layout, MAX_NODE_UNITS, Slot, Units, WHOLE_CARD, slice_place};
@@ -34,6 +36,7 @@ pub use policy::{
 };
 pub use queue::{Group, Key, Place, Queue};
 pub use scope::Scope;
+pub use waits::{Condition, Fate, Waits};
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -58,6 +61,9 @@ pub struct Cluster {
     ledger: Ledger,
     /// Runs that make room and are to be ended when their grace is over.
     preempted: BTreeSet<(Timestamp, RunKey)>,
+    /// Waiting jobs of which something is to be done at a time.
+    alarms: BTreeSet<(Timestamp, JobId)>,
+    dependents: waits::Dependents,
     /// Changes with the bookings.
     revision: u64,
 }
@@ -119,6 +125,8 @@ impl Cluster {
             }
             cluster.last_job = cluster.last_job.max(job.id);
             cluster.queue.file(&mut job);
+            cluster.alarms.extend(job.alarm().map(|at| (at, job.id)));
+            cluster.dependents.enter(&job);
             cluster.jobs.insert(job.id, Arc::new(job));
         }
         Ok(cluster)
@@ -168,6 +176,18 @@ impl Cluster {
     pub fn preempted(&self) -> impl Iterator<Item = &(Timestamp, RunKey)> {
         self.preempted.iter()
     }
+    /// Waiting jobs of which something is to be done at a time, the first in front: see [`Job::alarm`].
+    pub fn alarms(&self) -> impl Iterator<Item = &(Timestamp, JobId)> {
+        self.alarms.iter()
+    }
+    /// Jobs that wait for something of this one.
+    pub fn dependents(&self, job: JobId) -> impl Iterator<Item = &Arc<Job>> {
+        self.dependents.of(job).filter_map(|id| self.jobs.get(&id))
+    }
+    /// Live jobs of a user that have this name, by id.
+    pub fn alike(&self, uid: Uid, name: &str) -> impl Iterator<Item = &Arc<Job>> {
+        self.dependents.alike(uid, name).filter_map(|id| self.jobs.get(&id))
+    }
     /// A number that changes with the advance reservations.
     pub fn revision(&self) -> u64 {
         self.revision
@@ -183,9 +203,9 @@ pub const UNLIMITED: Seconds = Seconds(365 * 86_400);
 
 /// When a run is over at the latest: its time limit passes, or the grace it has to make room.
 fn until(shape: &Shape, run: &Run) -> Timestamp {
-    let limit = run.counted.after(shape.time_limit.unwrap_or(UNLIMITED));
+    let limit = run.counted.after(run.own_limit.or(shape.time_limit).unwrap_or(UNLIMITED));
     match run.stopping {
         Some(Stopping::Preempt { due, .. }) => limit.min(due),
-        Some(Stopping::Cancel | Stopping::Requeue) | None => limit,
+        Some(Stopping::Cancel | Stopping::Requeue | Stopping::RequeueHold(_)) | None => limit,
     }
 }

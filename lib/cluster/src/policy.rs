@@ -290,6 +290,12 @@ pub struct Policy {
     pub default_mem_per_cpu: Option<MiB>,
     /// From the first signal to the last.
     pub kill_wait: Seconds,
+    /// What a run gets beyond its time limit before it is ended.
+    pub over_limit: Seconds,
+    /// Whether jobs that say nothing of it run again after their node failed.
+    pub requeue: bool,
+    /// Whether jobs that say nothing of it are ended when what they wait for can no longer come.
+    pub kill_on_invalid_dep: bool,
     /// Most tasks of one array.
     pub max_array_size: u32,
     /// Most live jobs.
@@ -322,6 +328,9 @@ impl Policy {
             depth: Depth::First(1),
             default_mem_per_cpu: None,
             kill_wait: Seconds(30),
+            over_limit: Seconds(0),
+            requeue: false,
+            kill_on_invalid_dep: false,
             max_array_size: 1_000_000,
             max_job_count: 1_000_000,
             lost_after: Seconds(120),

@@ -164,7 +164,8 @@ impl Queue {
                 group.head = group.head.min(place);
                 self.count = self.count.saturating_add(1);
             }
-        } else if let (None, false, Some(at)) = (job.held, job.waiting.is_empty(), job.not_before) {
+        }
+        if let Some(at) = job.ripens() {
             self.later.insert((at, job.id));
         }
     }
@@ -211,7 +212,7 @@ impl Queue {
                 None => self.forget(job.group),
             }
         }
-        if let Some(at) = job.not_before {
+        if let Some(at) = job.ripens() {
             self.later.remove(&(at, job.id));
         }
     }

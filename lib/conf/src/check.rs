@@ -90,6 +90,9 @@ fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
         preempt_exempt: section.get(&keys::PREEMPT_EXEMPT, notes),
         default_mem_per_cpu: section.get(&keys::DEFAULT_MEM_PER_CPU, notes),
         kill_wait: section.get(&keys::KILL_WAIT, notes),
+        over_time_limit: section.get(&keys::OVER_TIME_LIMIT, notes),
+        requeue: section.get(&keys::REQUEUE, notes),
+        kill_on_invalid_dep: section.get(&keys::KILL_ON_INVALID_DEP, notes),
         max_array_size: section.get(&keys::MAX_ARRAY_SIZE, notes),
         max_job_count: section.get(&keys::MAX_JOB_COUNT, notes),
     }

@@ -82,6 +82,12 @@ pub struct Scheduler {
     pub default_mem_per_cpu: Option<MiB>,
     /// From the first signal to the last when a job is ended.
     pub kill_wait: Seconds,
+    /// What a run gets beyond its time limit before it is ended.
+    pub over_time_limit: Seconds,
+    /// Whether jobs that say nothing of it run again after their node failed.
+    pub requeue: bool,
+    /// Whether jobs that say nothing of it are ended when what they wait for can no longer come.
+    pub kill_on_invalid_dep: bool,
     /// Most tasks of one array.
     pub max_array_size: u32,
     /// Most records of live jobs; an array is one record.

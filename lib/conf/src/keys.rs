@@ -73,6 +73,10 @@ keys! {
         "Memory for each cpu of a job that asks for none." DEFAULT_MEM_PER_CPU: Option<MiB> =
             "default_mem_per_cpu", value::memory, None;
         "Time from the first signal to the last." KILL_WAIT: Seconds = "kill_wait", value::kill_wait, Seconds(30);
+        "Time a run gets beyond its limit." OVER_TIME_LIMIT: Seconds = "over_time_limit", value::kill_wait, Seconds(0);
+        "Whether jobs run again after their node failed." REQUEUE: bool = "requeue", value::flag, false;
+        "Whether jobs end whose dependency can no longer be met." KILL_ON_INVALID_DEP: bool =
+            "kill_on_invalid_dep", value::flag, false;
         "Most tasks of one array." MAX_ARRAY_SIZE: u32 = "max_array_size", value::array_size, 1_000_000;
         "Most records of live jobs." MAX_JOB_COUNT: u64 = "max_job_count", value::job_count, 1_000_000;
     }

@@ -10,8 +10,11 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Link, Policy};
-use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
-use gq_model::{End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
+use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Past, Submission, Turn, TurnError, Verb};
+use gq_model::{
+    Change, Dependency, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Term, Timestamp,
+    When,
+};
 use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
 use gq_store::{Place, StoreError};
@@ -140,11 +143,13 @@ impl Hub {
         ripe.into_iter().chain(plan).chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
     }
 
-    /// When the plan wants to look again although nothing happens, and when the grace of a run that makes room is over. A time that
+    /// When the plan wants to look again although nothing happens, and when the grace of a run that makes room is over or a job that waits
+    /// has waited too long. A time that
     /// was acted upon is not told again.
     fn look_again(&self) -> [Option<Timestamp>; 2] {
         let plan = self.couriers.wall.look().outlook.look_again;
         let grace = self.cluster.preempted().next().map(|(due, _)| *due);
+        let grace = grace.into_iter().chain(self.cluster.alarms().next().map(|(due, _)| *due)).min();
         let [looked, ended] = self.looked;
         [plan.filter(|at| Some(*at) != looked), grace.filter(|at| Some(*at) != ended)]
     }
@@ -202,7 +207,8 @@ impl Hub {
             }
             Word::Found(submission) => {
                 let known = self.known(&submission);
-                inputs.push(Input::Submit { client: None, submission, known });
+                let past = self.past(submission.spec.dependency.as_ref());
+                inputs.push(Input::Submit { client: None, submission, known, past });
             }
             Word::NodeUp { head, link, out, answer } => {
                 let welcome = self.welcome(&head, link, out);
@@ -254,8 +260,9 @@ impl Hub {
         let answer = match wish {
             Wish::Submit(submission) => {
                 let known = self.known(&submission);
+                let past = self.past(submission.spec.dependency.as_ref());
                 self.couriers.clients.insert(client, reply);
-                inputs.push(Input::Submit { client: Some(client), submission, known });
+                inputs.push(Input::Submit { client: Some(client), submission, known, past });
                 return true;
             }
             Wish::TestOnly(spec) => {
@@ -266,8 +273,19 @@ impl Hub {
             Wish::Do(verb, select) => {
                 let named = select.jobs.iter().map(|j| j.job).filter(|id| self.cluster.job(*id).is_none());
                 let ended = named.filter(|id| self.keeper.store.was_job(*id).unwrap_or(false)).collect();
+                let past = match &verb {
+                    Verb::Update(changes) => {
+                        let asked = changes.iter().filter_map(|change| match change {
+                            Change::Dependency(asked) => asked.as_ref(),
+                            _ => None,
+                        });
+                        asked.flat_map(|asked| self.past(Some(asked))).collect()
+                    }
+                    _ => Vec::new(),
+                };
                 self.couriers.clients.insert(client, reply);
-                inputs.push(Input::Command { client, by, verb, select: convert::selection(select), ended });
+                let select = convert::selection(select);
+                inputs.push(Input::Command { client, by, verb, select, ended, past });
                 return true;
             }
             Wish::Nodes(nodes, drain) => {
@@ -314,6 +332,32 @@ impl Hub {
             Ok(false) => refused(RefusalKind::NoSuchJob, format!("there is no job {job}")),
             Err(error) => refused(RefusalKind::Policy, error.to_string()),
         }
+    }
+
+    /// What became of the jobs that a dependency names, as far as the state itself does not tell.
+    fn past(&self, asked: Option<&Dependency>) -> Vec<Past> {
+        let mut named: BTreeMap<JobId, bool> = BTreeMap::new();
+        for term in asked.iter().flat_map(|asked| &asked.terms) {
+            if let Term::Job { when, on } = term {
+                *named.entry(on.job).or_default() |= on.tasks.is_some() || *when == When::AfterCorr;
+            }
+        }
+        // Of a live job as a whole its tally tells enough.
+        named.retain(|job, by_task| *by_task || self.cluster.job(*job).is_none());
+        let look = |job: JobId| -> Result<Option<Past>, StoreError> {
+            if !self.keeper.store.was_job(job)? {
+                return Ok(None);
+            }
+            let (good, bad, started) = self.keeper.store.ends_of(job)?;
+            Ok(Some(Past { job, good, bad, started }))
+        };
+        let found = named.into_keys().filter_map(|job| {
+            look(job).unwrap_or_else(|error| {
+                log::error!("what became of job {job} cannot be looked up: {error}");
+                None
+            })
+        });
+        found.collect()
     }
 
     fn known(&self, submission: &Submission) -> Option<(JobId, gq_model::Uid)> {

@@ -2,15 +2,18 @@
 //! as impossible only when no declared or ever-seen node could meet it.
 
 use crate::{
-    Actor, Answer, ClientId, Context, Decision, Effect, Refusal, RefusalKind, Submission, access, limits,
+    Actor, Answer, ClientId, Context, Decision, Effect, Past, Refusal, RefusalKind, Submission, access,
+    dependency::{conditions, settle_singleton},
+    limits,
     possible::possible,
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc};
 use gq_cluster::{
-    Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
+    Cluster, Demand, Event, Fate, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
 use gq_model::{
-    CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Seconds, Timestamp, Uid,
+    CardAsk, End, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Outcome, Reason, Seconds,
+    Timestamp, Uid,
 };
 use gq_sched::{Planner, estimate};
 
@@ -21,6 +24,7 @@ pub(crate) fn submit(
     client: Option<ClientId>,
     submission: &Submission,
     known: Option<(JobId, Uid)>,
+    past: &[Past],
 ) -> Decision {
     let answer = match known {
         Some((job, owner)) if owner == submission.by.uid => Answer::Submitted(job),
@@ -28,14 +32,15 @@ pub(crate) fn submit(
             Refusal::new(RefusalKind::NotPermitted, "this token belongs to another user")
                 .hint("submit again with a new token"),
         ),
-        None => match admit(cluster, policy, context, submission) {
-            Ok(new) => {
+        None => match admit(cluster, policy, context, submission, past) {
+            Ok((new, gone)) => {
                 let id = new.id;
                 let file =
                     Effect::File { drop_name: submission.drop_name.clone(), job_file: new.job_file.clone() };
                 let mut decision = Decision::reply(client, Answer::Submitted(id));
                 decision.effects.push(file);
                 decision.events.push(Event::Submitted(Box::new(new)));
+                decision.events.extend(gone);
                 return decision;
             }
             Err(refusal) => Answer::Refused(refusal),
@@ -60,7 +65,9 @@ pub(crate) fn test_only(
     spec: &JobSpec,
     planner: &Planner,
 ) -> Decision {
-    let answer = match request(cluster, policy, context, by, spec) {
+    let asked =
+        tasks_of(policy, spec).and_then(|tasks| request(cluster, policy, context, by, spec, tasks.len()));
+    let answer = match asked {
         Ok((shape, payer)) => Answer::Tested {
             start: start_of(cluster, policy, context, spec, (&shape, &payer), planner),
             cpus: shape.demand.cpus,
@@ -80,42 +87,77 @@ fn start_of(
     job: (&Shape, &Payer),
     planner: &Planner,
 ) -> Option<(NodeName, Timestamp)> {
-    if spec.hold {
+    if spec.hold || spec.dependency.is_some() {
         return None;
     }
     estimate(cluster, policy, planner, context.now, job, spec.begin)
 }
 
+/// What is taken in of a submission; and its end, when it waits for what can no longer come and does not want to.
 fn admit(
     cluster: &Cluster,
     policy: &Policy,
     context: &Context,
     submission: &Submission,
-) -> Result<NewJob, Refusal> {
+    past: &[Past],
+) -> Result<(NewJob, Option<Event>), Refusal> {
     let spec = &submission.spec;
-    let (shape, payer) = request(cluster, policy, context, submission.by, spec)?;
+    let tasks = tasks_of(policy, spec)?;
+    let (shape, payer) = request(cluster, policy, context, submission.by, spec, tasks.len())?;
     if cluster.job_count() as u64 >= policy.max_job_count {
         let text = format!("the queue is full: {} jobs live, no more are taken", cluster.job_count());
         return Err(Refusal::new(RefusalKind::Policy, text).hint("[scheduler] max_job_count bounds them"));
     }
     let id = JobId(cluster.last_job().0.saturating_add(1));
-    Ok(NewJob {
+    let (waits, later) = match &spec.dependency {
+        None => (None, None),
+        Some(asked) => {
+            let (mut waits, later) = conditions(cluster, context, past, asked, (id, &tasks))?;
+            settle_singleton(cluster, &mut waits, id, &(submission.by.uid, spec.name.clone()));
+            (Some(waits), later)
+        }
+    };
+    let payer = cluster.queue().shared_payer(&shape, &payer).unwrap_or_else(|| Arc::new(payer));
+    let (first, main) = match spec.prep {
+        true => (interned(cluster, shape.for_prep()), Some(Arc::new(shape))),
+        false => (interned(cluster, shape), None),
+    };
+    let kill = spec.kill_on_invalid_dep.unwrap_or(policy.kill_on_invalid_dep);
+    let is_vain = kill && waits.as_ref().is_some_and(|waits| waits.fate() == Fate::Never);
+    let outcome = Outcome::without_exit(End::Cancelled, Reason::DependencyNeverSatisfied, "");
+    let gone = is_vain.then(|| Event::TasksEnded { job: id, tasks: tasks.clone(), outcome, at: context.now });
+    let new = NewJob {
         id,
         uid: submission.by.uid,
         user: submission.user.clone(),
         token: submission.token,
-        spec: shared_spec(cluster, &shape, &payer, spec),
+        spec: shared_spec(cluster, &first, &payer, spec),
         job_file: format!("jobs/{:02x}/{id}.job", context.shard),
         sha256: submission.sha256.clone(),
         at: context.now,
-        payer: cluster.queue().shared_payer(&shape, &payer).unwrap_or_else(|| Arc::new(payer)),
-        shape: interned(cluster, shape),
+        payer,
+        shape: first,
         priority: 0i64.saturating_sub(i64::from(spec.nice)),
         held: spec.hold.then_some(HeldBy::User),
-        not_before: spec.begin.filter(|at| *at > context.now),
-        array: false,
-        tasks: IndexSet::range(0, 0),
-    })
+        not_before: spec.begin.filter(|at| *at > context.now).max(later),
+        array: spec.array.is_some(),
+        at_once: spec.array.as_ref().and_then(|array| array.at_once),
+        waits,
+        main,
+        tasks,
+    };
+    Ok((new, gone))
+}
+
+/// The tasks of a request: those of its array, else one.
+fn tasks_of(policy: &Policy, spec: &JobSpec) -> Result<IndexSet, Refusal> {
+    let Some(array) = &spec.array else { return Ok(IndexSet::range(0, 0)) };
+    let (count, most) = (array.tasks.len(), u64::from(policy.max_array_size));
+    if count > most {
+        let text = format!("--array={array}: {count} tasks, and an array may have {most}");
+        return Err(Refusal::new(RefusalKind::Policy, text).hint("[scheduler] max_array_size bounds them"));
+    }
+    Ok(array.tasks.clone())
 }
 
 /// The request of the last job in line of this shape and payer, when it is the same word for word: a script submitted in a loop is
@@ -130,12 +172,14 @@ fn interned(cluster: &Cluster, shape: Shape) -> Arc<Shape> {
     cluster.queue().shared(&shape).unwrap_or_else(|| Arc::new(shape))
 }
 
-fn request(
+/// What a request means: what matters for its placement, and on whose account it runs. `tasks`: how many more tasks it brings.
+pub(crate) fn request(
     cluster: &Cluster,
     policy: &Policy,
     context: &Context,
     by: Actor,
     spec: &JobSpec,
+    tasks: u64,
 ) -> Result<(Shape, Payer), Refusal> {
     may_submit(policy, by, spec)?;
     let partition = partition_of(policy, spec)?;
@@ -147,9 +191,11 @@ fn request(
         exclusive: spec.exclusive,
     };
     let time_limit = time_limit_of(policy, partition, &payer, spec)?;
+    in_time(context, time_limit, spec)?;
     let shape = Shape {
         partition: partition.name.clone(),
         time_limit,
+        time_min: spec.time_min.filter(|least| time_limit.is_none_or(|limit| *least < limit)),
         features: spec.features.clone(),
         nodelist: spec.nodelist.clone(),
         exclude: spec.exclude.clone(),
@@ -162,7 +208,7 @@ fn request(
     if cluster.queue().shared(&shape).is_none() {
         possible(cluster, policy, &shape)?;
     }
-    limits::within(cluster, policy, &shape, &payer)?;
+    limits::within(cluster, policy, &shape, &payer, tasks)?;
     Ok((shape, payer))
 }
 
@@ -218,6 +264,24 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
             .hint("[cluster] allow_test_run = true in the conf allows it"));
     }
     Ok(())
+}
+
+/// Whether a job can end before its deadline at all.
+fn in_time(context: &Context, limit: Option<Seconds>, spec: &JobSpec) -> Result<(), Refusal> {
+    if let (Some(least), Some(limit)) = (spec.time_min, spec.time_limit)
+        && least > limit
+    {
+        let text = format!("--time-min={least}: that is more than --time={limit}");
+        return Err(Refusal::new(RefusalKind::Usage, text));
+    }
+    let Some(deadline) = spec.deadline else { return Ok(()) };
+    let begins = spec.begin.map_or(context.now, |at| at.max(context.now));
+    let least = spec.time_min.or(limit).unwrap_or(Seconds(1));
+    if begins.after(least) <= deadline {
+        return Ok(());
+    }
+    let text = format!("--deadline: with a time limit of {least} it could not end before that");
+    Err(Refusal::new(RefusalKind::Policy, text).hint("a shorter --time, or --time-min"))
 }
 
 fn partition_of<'a>(policy: &'a Policy, spec: &JobSpec) -> Result<&'a Partition, Refusal> {

@@ -2,16 +2,16 @@
 //! One request, however many jobs: what cannot be done to one of them is said of that one alone.
 
 use crate::{
-    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Order, Refusal, RefusalKind,
-    schedule::Orders,
+    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Order, Past, Refusal, RefusalKind,
+    schedule::Orders, update::Update,
 };
 use alloc::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     format,
     string::{String, ToString},
     vec::Vec,
 };
-use gq_cluster::{Cluster, Event, HeldBy, Job, Link, Stopping};
+use gq_cluster::{Cluster, Event, HeldBy, Job, Link, Phase, Policy, Stopping};
 use gq_model::{
     Change, End, EndReason, IndexSet, JobId, JobRef, JobState, NodeName, Outcome, Reason, RunKey, SignalTo,
     TaskIndex, Uid,
@@ -88,15 +88,25 @@ impl Target<'_> {
     }
 }
 
+/// What somebody wants done, and what was looked up for it.
+pub(crate) struct Asked<'a> {
+    pub by: Actor,
+    pub verb: &'a Verb,
+    pub select: &'a Selection,
+    /// Of the ids named, those of jobs that have ended.
+    pub ended: &'a [JobId],
+    /// What became of jobs that a new dependency names.
+    pub past: &'a [Past],
+}
+
 pub(crate) fn command(
     cluster: &Cluster,
+    policy: &Policy,
     context: &Context,
     client: ClientId,
-    by: Actor,
-    verb: &Verb,
-    select: &Selection,
-    ended: &[JobId],
+    asked: &Asked<'_>,
 ) -> Decision {
+    let Asked { by, verb, select, ended, past } = asked;
     if select.is_empty() {
         let refusal = Refusal::new(RefusalKind::Usage, "no job is named")
             .hint("name ids, or select by user, name, partition or state");
@@ -105,20 +115,25 @@ pub(crate) fn command(
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);
     let (mut count, mut failures) = (0u64, Vec::new());
-    for target in targets(cluster, by, select, ended, verb, &mut failures) {
+    for target in targets(cluster, *by, select, ended, verb, &mut failures) {
         let may = by.admin || by.uid == target.job.uid;
-        let done = if may {
-            act(cluster, context, by, verb, &target, select, (&mut decision, &mut orders))
-        } else {
-            let text = format!("job {} belongs to {}", target.job.id, target.job.user);
-            Err(Refusal::new(RefusalKind::NotPermitted, text))
+        let done = match (may, verb) {
+            (false, _) => {
+                let text = format!("job {} belongs to {}", target.job.id, target.job.user);
+                Err(Refusal::new(RefusalKind::NotPermitted, text))
+            }
+            (true, Verb::Update(changes)) => {
+                let update = Update { cluster, policy, context, by: *by, past };
+                update.decide(target.job, changes, &mut decision, &mut orders)
+            }
+            (true, _) => act(cluster, context, *by, verb, &target, select, (&mut decision, &mut orders)),
         };
         match done {
             Ok(()) => count = count.saturating_add(1),
             Err(refusal) => failures.push(Failure { what: target.job.id.to_string(), refusal }),
         }
     }
-    count = count.saturating_add(ended.iter().filter(|_| *verb == Verb::Cancel).count() as u64);
+    count = count.saturating_add(ended.iter().filter(|_| **verb == Verb::Cancel).count() as u64);
     decision.effects.push(Effect::Reply(client, Answer::Done { count, failures }));
     decision
 }
@@ -140,15 +155,15 @@ fn targets<'a>(
         let fit = cluster.jobs().filter(|job| select.fits(job) && mine(job) && states(job));
         return fit.map(|job| Target { job, tasks: None }).collect();
     }
-    let mut wanted: BTreeMap<JobId, Option<BTreeSet<u32>>> = BTreeMap::new();
+    let mut wanted: BTreeMap<JobId, Option<IndexSet>> = BTreeMap::new();
     for reference in &select.jobs {
         match &reference.tasks {
             None => {
                 wanted.insert(reference.job, None);
             }
             Some(tasks) => {
-                if let Some(set) = wanted.entry(reference.job).or_insert_with(|| Some(BTreeSet::new())) {
-                    set.extend(tasks.iter());
+                if let Some(set) = wanted.entry(reference.job).or_insert_with(|| Some(IndexSet::default())) {
+                    *set = set.or(tasks);
                 }
             }
         }
@@ -157,7 +172,7 @@ fn targets<'a>(
     for (id, tasks) in wanted {
         match cluster.job(id) {
             Some(job) if select.fits(job) => {
-                targets.push(Target { job, tasks: tasks.map(|set| set.into_iter().collect()) })
+                targets.extend(parts(job, tasks, failures));
             }
             Some(_) => {}
             None if ended.contains(&id) => {
@@ -173,6 +188,23 @@ fn targets<'a>(
         }
     }
     targets
+}
+
+/// A job, or those tasks of it that are meant; tasks that it never had are said to be none.
+fn parts<'a>(job: &'a Job, tasks: Option<IndexSet>, failures: &mut Vec<Failure>) -> Option<Target<'a>> {
+    let Some(tasks) = tasks else { return Some(Target { job, tasks: None }) };
+    let all = match &job.spec.array {
+        Some(array) => array.tasks.clone(),
+        None => IndexSet::range(0, 0),
+    };
+    let strange = tasks.without(&all);
+    if !strange.is_empty() {
+        let named = JobRef { job: job.id, tasks: Some(strange) };
+        let refusal = Refusal::new(RefusalKind::NoSuchJob, format!("there is no task {named}"));
+        failures.push(Failure { what: named.to_string(), refusal });
+    }
+    let tasks = tasks.and(&all);
+    (!tasks.is_empty()).then_some(Target { job, tasks: Some(tasks) })
 }
 
 /// The states that the tasks of a job are in.
@@ -208,16 +240,20 @@ fn act(
             let why = match (why, run.stopping) {
                 (_, Some(Stopping::Cancel)) => continue,
                 (_, Some(other)) if other == why => continue,
-                (Stopping::Requeue, Some(Stopping::Preempt { again: true, ordered: true, .. })) => continue,
+                (
+                    Stopping::Requeue | Stopping::RequeueHold(_),
+                    Some(Stopping::Preempt { again: true, ordered: true, .. }),
+                ) => continue,
                 // It was sent a signal to make room, and may end by that yet: whatever ends it, it waits again.
-                (Stopping::Requeue, Some(Stopping::Preempt { .. })) => {
+                (Stopping::Requeue | Stopping::RequeueHold(_), Some(Stopping::Preempt { .. })) => {
                     Stopping::Preempt { again: true, due: context.now, ordered: true }
                 }
                 _ => why,
             };
             let key = RunKey { job: job.id, task: *task, run: run.number };
             decision.events.push(Event::Stopped { key, why, by: Some(by.uid) });
-            orders.write(decision, &run.node, stop_order(key, why));
+            let drained = cluster.node(&run.node).is_some_and(|node| node.drained.is_some());
+            orders.write(decision, &run.node, stop_order(key, why, by.admin && drained));
         }
     };
     match verb {
@@ -236,8 +272,37 @@ fn act(
             stop(decision, Stopping::Cancel);
             Ok(())
         }
-        Verb::Requeue { hold: _ } => {
-            stop(decision, Stopping::Requeue);
+        Verb::Requeue { hold } => {
+            if job.spec.requeue == Some(false) {
+                let text = format!("job {} is not to be requeued (--no-requeue)", job.id);
+                return Err(
+                    Refusal::new(RefusalKind::Policy, text).hint("gqctl update --requeue=yes lets it be")
+                );
+            }
+            let holder = if by.uid == job.uid { HeldBy::User } else { HeldBy::Admin };
+            stop(decision, if *hold { Stopping::RequeueHold(holder) } else { Stopping::Requeue });
+            // What waits already is held as well.
+            if *hold && !waiting(target).is_empty() {
+                hold_back(target, by, decision)?;
+            }
+            Ok(())
+        }
+        Verb::Suspend | Verb::Continue => {
+            let suspends = *verb == Verb::Suspend;
+            let found: Vec<(NodeName, RunKey)> = runs()
+                .filter(|(_, run)| matches!(run.phase, Phase::Running { .. }))
+                .map(|(task, run)| (run.node.clone(), RunKey { job: job.id, task: *task, run: run.number }))
+                .collect();
+            if found.is_empty() {
+                return Err(Refusal::new(RefusalKind::Policy, format!("job {} does not run", job.id)));
+            }
+            for (node, key) in found {
+                orders.write(
+                    decision,
+                    &node,
+                    if suspends { Order::Suspend(key) } else { Order::Resume(key) },
+                );
+            }
             Ok(())
         }
         Verb::Signal(signal, to) => {
@@ -255,20 +320,20 @@ fn act(
             }
             Ok(())
         }
-        Verb::Hold => hold(job, by, decision),
-        Verb::Release => release(job, by, decision),
-        Verb::Suspend | Verb::Continue | Verb::Update(_) => {
-            Err(Refusal::new(RefusalKind::Policy, "not built yet"))
-        }
+        Verb::Hold => hold_back(target, by, decision),
+        Verb::Release => release(target, by, decision),
+        // Decided by `update`.
+        Verb::Update(_) => Ok(()),
     }
 }
 
-/// The order that ends a run.
-pub(crate) fn stop_order(key: RunKey, why: Stopping) -> Order {
+/// The order that ends a run. `drains`: an admin ends it because its node is being drained.
+pub(crate) fn stop_order(key: RunKey, why: Stopping, drains: bool) -> Order {
+    let told = |reason| if drains { EndReason::Drain } else { reason };
     match why {
-        Stopping::Cancel => Order::Cancel(key, EndReason::Cancel),
+        Stopping::Cancel => Order::Cancel(key, told(EndReason::Cancel)),
         Stopping::Preempt { again: false, .. } => Order::Cancel(key, EndReason::Preemption),
-        Stopping::Requeue => Order::Requeue(key, EndReason::Requeue),
+        Stopping::Requeue | Stopping::RequeueHold(_) => Order::Requeue(key, told(EndReason::Requeue)),
         Stopping::Preempt { again: true, .. } => Order::Requeue(key, EndReason::Preemption),
     }
 }
@@ -276,34 +341,49 @@ pub(crate) fn stop_order(key: RunKey, why: Stopping) -> Order {
 fn waiting(target: &Target<'_>) -> IndexSet {
     match &target.tasks {
         None => target.job.waiting.clone(),
-        Some(tasks) => tasks.iter().filter(|task| target.job.waiting.contains(*task)).collect(),
+        Some(tasks) => tasks.and(&target.job.waiting),
     }
 }
 
-fn hold(job: &Job, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
-    if job.waiting.is_empty() {
-        let text = format!("job {} does not wait: only waiting jobs can be held", job.id);
+fn hold_back(target: &Target<'_>, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
+    let (job, tasks) = (target.job, waiting(target));
+    if tasks.is_empty() {
+        let text = format!("job {} does not wait: only what waits can be held", job.id);
         return Err(Refusal::new(RefusalKind::Policy, text));
     }
     let holder = if by.uid == job.uid { HeldBy::User } else { HeldBy::Admin };
-    if job.held != Some(HeldBy::Admin) && job.held != Some(holder) {
+    if target.tasks.is_some() && job.array {
+        decision.events.push(Event::TasksHeld { job: job.id, by: holder, tasks });
+    } else if job.held != Some(HeldBy::Admin) && job.held != Some(holder) {
         decision.events.push(Event::Held { job: job.id, by: holder });
     }
     Ok(())
 }
 
-fn release(job: &Job, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
-    match job.held {
-        None => Ok(()),
-        Some(HeldBy::Admin) if !by.admin => {
-            let text = format!("job {} is held by an admin", job.id);
-            Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"))
-        }
-        Some(_) => {
-            decision.events.push(Event::Released { job: job.id });
-            Ok(())
-        }
+/// Releases a job with all its tasks, or the tasks that are meant.
+fn release(target: &Target<'_>, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
+    let job = target.job;
+    let tasks = match &target.tasks {
+        Some(tasks) if job.array => tasks.clone(),
+        Some(_) | None => job.waiting.clone(),
+    };
+    let by_admin = job.held_tasks.get(&HeldBy::Admin).map(|held| held.and(&tasks)).unwrap_or_default();
+    if !by.admin && (job.held == Some(HeldBy::Admin) || !by_admin.is_empty()) {
+        let text = format!("job {} is held by an admin", job.id);
+        return Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"));
     }
+    if target.tasks.is_some() && job.array && job.held.is_some() {
+        let text = format!("job {} is held as a whole, not task by task", job.id);
+        return Err(Refusal::new(RefusalKind::Policy, text).hint(format!("gqctl release {}", job.id)));
+    }
+    let held = job.held_tasks.values().fold(IndexSet::default(), |all, held| all.or(held)).and(&tasks);
+    if !held.is_empty() {
+        decision.events.push(Event::TasksReleased { job: job.id, tasks: held });
+    }
+    if job.held.is_some() {
+        decision.events.push(Event::Released { job: job.id });
+    }
+    Ok(())
 }
 
 /// Drains (with a reason) or resumes nodes.

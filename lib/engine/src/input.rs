@@ -1,6 +1,6 @@
 //! Inputs, decisions and effects: what the engine is told and what it answers. Own words of the engine; letters convert at the border.
 
-use crate::{Selection, Verb};
+use crate::{Past, Selection, Verb};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_cluster::{Booking, Event};
 use gq_model::{
@@ -112,6 +112,8 @@ pub enum Input {
         submission: Box<Submission>,
         /// The job that this token already is, with its user.
         known: Option<(JobId, Uid)>,
+        /// What became of the jobs that it names and that were accepted before.
+        past: Vec<Past>,
     },
     /// A user asks whether a job would be taken.
     TestOnly {
@@ -134,6 +136,8 @@ pub enum Input {
         select: Selection,
         /// Of the ids named, those of jobs that have ended.
         ended: Vec<JobId>,
+        /// What became of the jobs that a new dependency names and that were accepted before.
+        past: Vec<Past>,
     },
     /// Nodes are to be drained (with a reason) or resumed.
     Nodes {

@@ -3,8 +3,9 @@
 //!
 //! No clock, no file, no thread: the household hands in the time and everything that a decision needs from outside. Rooms:
 //! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted),
-//! `possible` (could it ever run here), `command` (cancel, hold, release, requeue, signal, drain, resume), `book` (advance
-//! reservations), `report` (what nodes say), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
+//! `possible` (could it ever run here), `command` (cancel, hold, release, requeue, suspend, signal, drain, resume), `update` (what is
+//! said anew of a job), `dependency` (what jobs wait for of others), `book` (advance
+//! reservations), `report` (what nodes say), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
 //! promises), `schedule` (the planning pass), `turn` (batching, commit, roll-back).
 #![no_std]
 extern crate alloc;
@@ -14,6 +15,8 @@ mod admit;
 mod book;
 mod charge;
 mod command;
+mod dependency;
+mod ending;
 mod input;
 mod limits;
 mod possible;
@@ -22,8 +25,10 @@ mod promise;
 mod report;
 mod schedule;
 mod turn;
+mod update;
 
 pub use command::{Selection, Verb};
+pub use dependency::Past;
 pub use input::{
     Actor, Answer, ClientId, Context, Decision, Effect, Failure, Input, NodeReport, Order, Refusal,
     RefusalKind, Submission,
@@ -36,14 +41,15 @@ use gq_sched::Planner;
 /// Decides what `input` means for the cluster as it stands. Changes nothing. The planning pass is the turn's own last step.
 pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Input) -> Decision {
     match input {
-        Input::Submit { client, submission, known } => {
-            admit::submit(cluster, policy, context, *client, submission, *known)
+        Input::Submit { client, submission, known, past } => {
+            admit::submit(cluster, policy, context, *client, submission, *known, past)
         }
         Input::TestOnly { client, by, spec } => {
             admit::test_only(cluster, policy, context, *client, *by, spec, &Planner::default())
         }
-        Input::Command { client, by, verb, select, ended } => {
-            command::command(cluster, context, *client, *by, verb, select, ended)
+        Input::Command { client, by, verb, select, ended, past } => {
+            let asked = command::Asked { by: *by, verb, select, ended, past };
+            command::command(cluster, policy, context, *client, &asked)
         }
         Input::Nodes { client, by, nodes, drain } => {
             command::nodes(cluster, *client, *by, nodes, drain.as_deref())

@@ -16,16 +16,19 @@ fn words(scope: Scope<'_>) -> String {
     }
 }
 
-/// Whether one more job of this shape and payer may be taken; if not, says which limit of whom it would pass, and how many there are.
+/// Whether so many more tasks of this shape and payer may be taken; if not, says which limit of whom they would pass, and how many there are.
 pub(crate) fn within(
     cluster: &Cluster,
     policy: &Policy,
     shape: &Shape,
     payer: &Payer,
+    tasks: u64,
 ) -> Result<(), Refusal> {
     for scope in policy.scopes(payer) {
         one_job(cluster, policy, shape, scope)?;
-        one_more(cluster, policy, payer, scope)?;
+        if tasks > 0 {
+            so_many_more(cluster, policy, payer, scope, tasks)?;
+        }
     }
     Ok(())
 }
@@ -94,7 +97,13 @@ fn alone(cluster: &Cluster, policy: &Policy, shape: &Shape, scope: Scope<'_>) ->
     Ok(())
 }
 
-fn one_more(cluster: &Cluster, policy: &Policy, payer: &Payer, scope: Scope<'_>) -> Result<(), Refusal> {
+fn so_many_more(
+    cluster: &Cluster,
+    policy: &Policy,
+    payer: &Payer,
+    scope: Scope<'_>,
+    tasks: u64,
+) -> Result<(), Refusal> {
     let limits = scope.limits();
     if limits.max_submit.is_none() && limits.max_submit_per_user.is_none() {
         return Ok(());
@@ -109,12 +118,13 @@ fn one_more(cluster: &Cluster, policy: &Policy, payer: &Payer, scope: Scope<'_>)
     let refused = |limit: &str, most: u64, whose: &str, there: u64| {
         let text =
             format!("{}: {whose}{most} jobs may live at a time ({limit}), and {there} do", words(scope));
-        Err(Refusal::new(RefusalKind::Policy, text).hint("submit it when one has ended"))
+        let hint = if tasks > 1 { "each task of an array counts" } else { "submit it when one has ended" };
+        Err(Refusal::new(RefusalKind::Policy, text).hint(hint))
     };
-    if let Some(most) = limits.max_submit_per_user.filter(|most| mine >= *most) {
+    if let Some(most) = limits.max_submit_per_user.filter(|most| mine.saturating_add(tasks) > *most) {
         return refused("max_submit_per_user", most, "of one user ", mine);
     }
-    match limits.max_submit.filter(|most| all >= *most) {
+    match limits.max_submit.filter(|most| all.saturating_add(tasks) > *most) {
         Some(most) => refused("max_submit", most, "", all),
         None => Ok(()),
     }

@@ -31,7 +31,7 @@ pub(crate) fn begin(
     let due = if ordered { context.now } else { context.now.after(grace) };
     let why = Stopping::Preempt { again, due, ordered };
     decision.events.push(Event::Stopped { key, why, by: None });
-    let order = if ordered { stop_order(key, why) } else { Order::Warn(key, EndReason::Preemption) };
+    let order = if ordered { stop_order(key, why, false) } else { Order::Warn(key, EndReason::Preemption) };
     orders.write(decision, node, order);
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn due(cluster: &Cluster, context: &Context, decision: &mut Decision,
         let Some(Stopping::Preempt { again, .. }) = run.stopping else { continue };
         let why = Stopping::Preempt { again, due: *due, ordered: true };
         decision.events.push(Event::Stopped { key: *key, why, by: None });
-        orders.write(decision, node, stop_order(*key, why));
+        orders.write(decision, node, stop_order(*key, why, false));
         // It has had its time: what is to be done when a run is ended does not give it more.
         if run.started().is_some() {
             orders.write(decision, node, Order::Signal(*key, SIGKILL, SignalTo::All));
@@ -58,8 +58,11 @@ fn node_of(cluster: &Cluster, key: RunKey) -> Option<&NodeName> {
 /// How a run ends that was to make room, and what comes after. What it came to by itself stands: a result, a limit of its own. What
 /// the signal or the order made of it is the preemption's.
 pub(crate) fn ended(outcome: Outcome, again: bool) -> (Outcome, Next) {
-    let next =
-        if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
+    let next = if again {
+        Next::Again { not_before: None, site_fault: false, retry: false, held: None }
+    } else {
+        Next::Over
+    };
     match outcome.end {
         End::Completed | End::Timeout | End::OutOfMemory | End::Deadline => (outcome, Next::Over),
         // Its node went down under it, so that it never had its grace.

@@ -1,6 +1,6 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
-use crate::{Context, Decision, NodeReport, Order, charge, preempt, schedule::Orders};
+use crate::{Context, Decision, NodeReport, Order, charge, ending, preempt, schedule::Orders};
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
 use gq_model::{
@@ -43,16 +43,27 @@ pub(crate) fn report(
             }
             decision
         }
-        (NodeReport::Suspended(..) | NodeReport::Resumed(..), Some(_)) => Decision::default(),
+        (NodeReport::Suspended(key, at), Some(_)) => on_run(cluster, name, *key, |run| {
+            let runs = matches!(run.phase, Phase::Running { .. }) && run.suspended.is_none();
+            runs.then_some(Event::Suspended { key: *key, at: *at })
+        }),
+        (NodeReport::Resumed(key, at), Some(_)) => on_run(cluster, name, *key, |run| {
+            // Its time limit stood still for so long.
+            let still = i64::try_from(at.micros_since(run.suspended?)).unwrap_or(i64::MAX);
+            let counted = Timestamp(run.counted.0.saturating_add(still)).min(context.now);
+            Some(Event::Resumed { key: *key, at: *at, counted })
+        }),
         (NodeReport::Exited(key, at), Some(_)) => on_run(cluster, name, *key, |run| {
             let again = matches!(run.phase, Phase::Completing { .. });
             (!again).then_some(Event::Exited { key: *key, at: *at })
         }),
         (NodeReport::Ended { key, outcome, started, ended }, Some(_)) => {
-            let mut decision = on_run(cluster, name, *key, |run| {
+            let mut decision = Decision::default();
+            if let (Some(job), Some(run)) = (cluster.job(key.job), live_run(cluster, name, *key)) {
                 let started = started.or(run.started());
-                Some(ended_run(run, *key, outcome.clone(), started, *ended))
-            });
+                decision.events =
+                    ending::ended(policy, context, job, run, *key, outcome.clone(), (started, *ended));
+            }
             decision.events.extend(charge::charged(cluster, policy, context, name, *key));
             decision
         }
@@ -92,30 +103,6 @@ pub(crate) fn live_run<'a>(cluster: &'a Cluster, node: &NodeName, key: RunKey) -
     (run.number == key.run && run.node == *node).then_some(run)
 }
 
-fn ended_run(run: &Run, key: RunKey, outcome: Outcome, started: Option<Timestamp>, at: Timestamp) -> Event {
-    let again = Next::Again { not_before: None, site_fault: false, held: None };
-    let (outcome, next) = match (outcome.end, run.stopping) {
-        (_, Some(Stopping::Preempt { again, .. })) => preempt::ended(outcome, again),
-        // A run that came to its own end before the signal of a requeue reached it has simply ended.
-        (End::Cancelled | End::NodeFail, Some(Stopping::Requeue)) => (outcome, again),
-        // A cancel that came after a requeue.
-        (End::Cancelled, Some(Stopping::Cancel)) => {
-            (Outcome { reason: Reason::Cancelled, ..outcome }, Next::Over)
-        }
-        // A cancel that came after the signal to make room, of which it died.
-        (End::Failed, Some(Stopping::Cancel)) if outcome.signal == Some(preempt::SIGTERM) => {
-            (Outcome { end: End::Cancelled, reason: Reason::Cancelled, ..outcome }, Next::Over)
-        }
-        // Nobody stopped it: the node was asked for it and knew nothing of it.
-        (End::Cancelled, None) => {
-            let detail = format!("node {} has lost its record of this run", run.node);
-            (Outcome::without_exit(End::NodeFail, Reason::NodeFailure, detail), Next::Over)
-        }
-        _ => (outcome, Next::Over),
-    };
-    Event::RunEnded { key, outcome, started, at, next }
-}
-
 fn refused(
     cluster: &Cluster,
     policy: &Policy,
@@ -130,7 +117,8 @@ fn refused(
     let over = |end, reason| (Outcome::without_exit(end, reason, detail.clone()), Next::Over);
     let later = |tries: u32, site_fault| {
         let pause = Seconds((1u64 << tries.min(16)).min(MAX_PAUSE));
-        let next = Next::Again { not_before: Some(context.now.after(pause)), site_fault, held: None };
+        let next =
+            Next::Again { not_before: Some(context.now.after(pause)), site_fault, retry: false, held: None };
         (Outcome::without_exit(End::LaunchFailed, reason, detail.clone()), next)
     };
     let (outcome, next) = match (fault, run.stopping) {

@@ -1,19 +1,44 @@
 //! The last step of every turn: what time has brought, then one planning pass, and the orders that follow.
 
 use crate::{Context, Decision, Effect, Order, preempt, promise};
-use alloc::{boxed::Box, collections::BTreeMap};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use gq_cluster::{Cluster, Event, Job, Policy};
-use gq_model::{Assignment, NodeName, RunKey, Seconds, Seq, Stage};
+use gq_model::{
+    ArrayBounds, Assignment, End, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Stage, Timestamp, WaitEnd,
+};
 use gq_sched::{Plans, Start};
 
 /// What time has brought: jobs whose time has come, advance reservations that are over, runs whose grace is over.
 pub(crate) fn due(cluster: &Cluster, context: &Context) -> Decision {
-    let ripe = cluster.queue().ripe(context.now).map(|job| Event::Ripened { job });
+    let ripe = cluster.queue().ripe(context.now).map(|job| Event::Ripened { job, at: context.now });
     let over = cluster.bookings().filter(|booking| booking.end <= context.now);
     let over = over.map(|booking| Event::Unbooked { name: booking.name.clone() });
-    let mut decision = Decision { events: ripe.chain(over).collect(), ..Decision::default() };
+    let late = cluster.alarms().take_while(|(at, _)| *at <= context.now);
+    let late = late.filter_map(|(_, id)| too_late(context, cluster.job(*id)?)).flatten();
+    let mut decision = Decision { events: ripe.chain(over).chain(late).collect(), ..Decision::default() };
     preempt::due(cluster, context, &mut decision, &mut Orders::of(cluster));
     decision
+}
+
+/// What goes before every other job of its partition.
+const FIRST_OF_ALL: i64 = 1 << 38;
+
+/// What is to be done about a job that waits still: it cannot end before its deadline any more, or has waited too long.
+fn too_late(context: &Context, job: &Job) -> Option<Vec<Event>> {
+    let end = |end, reason| {
+        let outcome = Outcome::without_exit(end, reason, "");
+        Event::TasksEnded { job: job.id, tasks: job.waiting.clone(), outcome, at: context.now }
+    };
+    if job.latest_start().is_some_and(|at| at <= context.now) {
+        return Some(alloc::vec![end(End::Deadline, Reason::Deadline)]);
+    }
+    let then = job.spec.max_wait?.then;
+    let priority = if then == WaitEnd::Boost { FIRST_OF_ALL } else { job.priority };
+    let told = Event::WaitedTooLong { job: job.id, priority };
+    Some(match then {
+        WaitEnd::Cancel => alloc::vec![told, end(End::Cancelled, Reason::WaitedTooLong)],
+        WaitEnd::Notify | WaitEnd::Boost => alloc::vec![told],
+    })
 }
 
 /// One planning pass: starts, runs that are to make room, first promises.
@@ -34,7 +59,8 @@ pub(crate) fn plan(
         let (Some(job), Some(node)) = (cluster.job(start.job), cluster.node(&start.node)) else { continue };
         let Some(boot) = node.boot else { continue };
         let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
-        let assignment = assignment(job, key, &start, policy, boot);
+        let assignment = assignment(job, key, &start, (policy, context.now), boot);
+        let own_limit = assignment.time_limit.filter(|limit| Some(*limit) != job.shape.time_limit);
         let Start { node, cpus, memory, cards, exclusive, rate, promised, .. } = start;
         decision.events.push(Event::Allocated {
             key,
@@ -46,6 +72,7 @@ pub(crate) fn plan(
             exclusive,
             rate,
             promised,
+            own_limit,
             at: context.now,
         });
         orders.write(&mut decision, &node, Order::Start(Box::new(assignment)));
@@ -54,7 +81,25 @@ pub(crate) fn plan(
     decision
 }
 
-fn assignment(job: &Job, key: RunKey, start: &Start, policy: &Policy, boot: gq_model::BootId) -> Assignment {
+fn assignment(
+    job: &Job,
+    key: RunKey,
+    start: &Start,
+    (policy, now): (&Policy, Timestamp),
+    boot: gq_model::BootId,
+) -> Assignment {
+    let spec = &job.spec;
+    let planned = start.limit.or(job.shape.time_limit);
+    let left = spec.deadline.map(|at| Seconds((at.micros_since(now) / 1_000_000).max(1)));
+    let cut = left.filter(|left| planned.is_none_or(|limit| *left < limit));
+    let bounds = spec.array.as_ref().map(|array| ArrayBounds {
+        count: array.tasks.len(),
+        min: array.tasks.first().unwrap_or(0),
+        max: array.tasks.last().unwrap_or(0),
+        step: array.step,
+    });
+    let stage = job.stage();
+    let runs_before = key.run.0.saturating_sub(1);
     Assignment {
         key,
         boot,
@@ -67,21 +112,27 @@ fn assignment(job: &Job, key: RunKey, start: &Start, policy: &Policy, boot: gq_m
         cpus: start.cpus,
         memory: start.memory,
         cards: start.cards.clone(),
-        time_limit: job.shape.time_limit,
+        time_limit: cut.or(planned),
         kill_wait: policy.kill_wait,
         array: job.array.then_some((job.id, key.task)),
         allow_test_run: policy.allow_test_run,
-        bounds: None,
-        stage: Stage::Main,
-        restarts: None,
-        over_limit: Seconds(0),
-        until_deadline: false,
-        signal: job.spec.signal,
-        account: job.payer.account.clone().or_else(|| job.spec.account.clone()),
+        bounds,
+        stage,
+        restarts: spec.prep.then(|| match stage {
+            Stage::Prep => runs_before,
+            Stage::Main if Some(key.task.0) == spec.array.as_ref().map_or(Some(0), |a| a.tasks.first()) => {
+                runs_before.saturating_sub(job.prep_runs)
+            }
+            Stage::Main => runs_before,
+        }),
+        over_limit: policy.over_limit,
+        until_deadline: cut.is_some(),
+        signal: spec.signal,
+        account: job.payer.account.clone().or_else(|| spec.account.clone()),
         qos: job.payer.qos.clone(),
         user: job.user.clone(),
-        name: None,
-        may_run_again: false,
+        name: job.renamed.then(|| spec.name.clone()),
+        may_run_again: spec.requeue == Some(true) || spec.retry.is_some(),
     }
 }
 

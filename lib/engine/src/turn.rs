@@ -3,7 +3,9 @@
 //!
 //! The store and the courier are handed in, so that the daemon and the simulator run this very code.
 
-use crate::{Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, admit, decide, schedule};
+use crate::{
+    Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, admit, decide, dependency, schedule,
+};
 use alloc::{
     collections::BTreeMap,
     format,
@@ -185,11 +187,11 @@ impl<'a, P: Plans> Turn<'a, P> {
         self.move_files(taken, courier)?;
         for input in others {
             let decision = match input {
-                Input::Command { client, by, verb, select, ended } if !self.over.is_empty() => {
+                Input::Command { client, by, verb, select, ended, past } if !self.over.is_empty() => {
                     let over = self.over.iter().map(|over| over.job);
                     let ended = ended.iter().copied().chain(over).filter(|id| select.names(*id)).collect();
                     let (client, by, verb, select) = (*client, *by, verb.clone(), select.clone());
-                    let input = Input::Command { client, by, verb, select, ended };
+                    let input = Input::Command { client, by, verb, select, ended, past: past.clone() };
                     decide(self.cluster, self.policy, &self.context, &input)
                 }
                 Input::TestOnly { client, by, spec } => {
@@ -211,7 +213,7 @@ impl<'a, P: Plans> Turn<'a, P> {
         let mut taken: Vec<Taken> = Vec::with_capacity(submits.len());
         let mut tokens: BTreeMap<Token, (usize, JobId, Uid)> = BTreeMap::new();
         for input in submits {
-            let Input::Submit { client, submission, known } = input else { continue };
+            let Input::Submit { client, submission, known, .. } = input else { continue };
             let twin = tokens.get(&submission.token).filter(|_| known.is_none());
             let decision = match twin {
                 Some((_, job, owner)) => decide(
@@ -222,6 +224,7 @@ impl<'a, P: Plans> Turn<'a, P> {
                         client: *client,
                         submission: submission.clone(),
                         known: Some((*job, *owner)),
+                        past: Vec::new(),
                     },
                 ),
                 None => decide(self.cluster, self.policy, &self.context, input),
@@ -298,24 +301,53 @@ impl<'a, P: Plans> Turn<'a, P> {
     }
 
     fn take(&mut self, decision: Decision) -> Result<(), IllegalEvent> {
-        for event in decision.events {
-            let ends = matches!(event, Event::RunEnded { .. } | Event::TasksEnded { .. });
-            let before = event.job().filter(|_| ends).and_then(|id| self.cluster.job(id)).map(Arc::clone);
-            self.cluster.apply(&event)?;
-            if let (Some(before), Some(id)) = (&before, event.job())
-                && self.cluster.job(id).is_none()
-            {
-                self.over.push(over(before, &event));
-            }
-            self.steps.push(Step { event, before });
-        }
         for effect in decision.effects {
             match effect {
                 Effect::Outlook(outlook) => self.outlook = Some(outlook),
                 effect => self.effects.push(effect),
             }
         }
+        // What follows for jobs that wait for others is decided once all of the decision is folded in.
+        let mut events = decision.events;
+        while !events.is_empty() {
+            let mut news = Vec::new();
+            for event in events {
+                if let Some(before) = self.fold(event)? {
+                    news.push((self.steps.len() - 1, before));
+                }
+            }
+            events = Vec::new();
+            for (at, before) in news {
+                let Some(step) = self.steps.get(at) else { continue };
+                events.extend(dependency::follow(
+                    self.cluster,
+                    self.policy,
+                    &self.context,
+                    &step.event,
+                    &before,
+                ));
+            }
+        }
         Ok(())
+    }
+
+    /// Folds an event in. Returns the job before it, when others may wait for what happened.
+    fn fold(&mut self, event: Event) -> Result<Option<Arc<Job>>, IllegalEvent> {
+        let id = event.job();
+        let ends = matches!(event, Event::RunEnded { .. } | Event::TasksEnded { .. });
+        let renames = matches!(event, Event::Amended { .. });
+        let concerns = renames || dependency::concerns(self.cluster, &event);
+        let before = id.filter(|_| ends || concerns).and_then(|id| self.cluster.job(id)).map(Arc::clone);
+        self.cluster.apply(&event)?;
+        let mut is_over = false;
+        if let (true, Some(before), Some(id)) = (ends, &before, id)
+            && self.cluster.job(id).is_none()
+        {
+            self.over.push(over(before, &event));
+            is_over = true;
+        }
+        self.steps.push(Step { event, before: before.clone().filter(|_| ends) });
+        Ok(before.filter(|_| concerns || is_over))
     }
 
     fn finish<C: Courier>(self, courier: &mut C) {

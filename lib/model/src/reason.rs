@@ -115,8 +115,6 @@ reasons! {
     Prolog => "Prolog",
     /// It waited longer than its user wanted it to.
     WaitedTooLong => "MaxWait",
-    /// It failed, and is tried again.
-    Retried => "Retried",
     /// The script that was to prepare it failed.
     PrepFailed => "PrepFailed",
     /// Its container could not be started.

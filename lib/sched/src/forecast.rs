@@ -27,6 +27,8 @@ use gq_model::{
 const HORIZON: Seconds = Seconds(20 * 365 * 86_400);
 /// Most moments that are looked at.
 const MOST_MOMENTS: u32 = 4_000_000;
+/// Most starts that are foreseen: of an array of a million tasks not all are.
+const MOST_STARTS: u32 = 200_000;
 /// Most passes at one moment.
 const MOST_AT_ONCE: u32 = 16;
 
@@ -88,16 +90,20 @@ fn play(
     let ends = world.nodes().flat_map(|node| node.ends());
     let mut endings: BinaryHeap<Ending> =
         ends.filter_map(|((end, job, task), _)| Some(Reverse((sight.of(*end), run(*job, *task)?)))).collect();
-    let (mut time, mut again_at_once) = (now, 0);
+    let (mut time, mut again_at_once, mut begun) = (now, 0, 0u32);
     for _ in 0..MOST_MOMENTS {
         let ripe: alloc::vec::Vec<JobId> = world.queue().ripe(time).collect();
         for job in ripe {
-            let _ = world.apply(&Event::Ripened { job });
+            let _ = world.apply(&Event::Ripened { job, at: time });
         }
         let plan = planner.plan(&world, policy, time);
         for start in plan.starts {
             let Some(ending) = begin(&mut world, start, time, sight, &mut found) else { return found };
             endings.push(ending);
+            begun += 1;
+        }
+        if begun > MOST_STARTS {
+            break;
         }
         for victim in plan.preempt {
             let due = time.after(victim.grace);
@@ -160,6 +166,7 @@ fn begin(
         exclusive: start.exclusive,
         rate: start.rate,
         promised: None,
+        own_limit: start.limit,
         at: time,
     };
     world.apply(&event).ok()?;
@@ -175,12 +182,15 @@ fn end(world: &mut Cluster, key: RunKey, time: Timestamp) {
         return;
     }
     let again = run.stopping.is_some_and(|why| match why {
-        Stopping::Requeue => true,
+        Stopping::Requeue | Stopping::RequeueHold(_) => true,
         Stopping::Preempt { again, .. } => again,
         Stopping::Cancel => false,
     });
-    let next =
-        if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
+    let next = if again {
+        Next::Again { not_before: None, site_fault: false, retry: false, held: None }
+    } else {
+        Next::Over
+    };
     let outcome = Outcome::without_exit(End::Completed, Reason::None, String::new());
     let _ = world.apply(&Event::RunEnded { key, outcome, started: None, at: time, next });
 }
@@ -241,6 +251,9 @@ fn imagined(
         held: None,
         not_before: not_before.filter(|at| *at > now),
         array: false,
+        at_once: None,
+        waits: None,
+        main: None,
         tasks: IndexSet::range(0, 0),
     }
 }

@@ -1,8 +1,8 @@
 //! The outlook: why each waiting job waits, and when it is expected to start, as of one plan.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use gq_cluster::{HeldBy, Job, Key, PartitionState, Policy};
-use gq_model::{JobId, NodeName, Reason, Timestamp};
+use gq_cluster::{Fate, HeldBy, Job, Key, PartitionState, Policy, Waits};
+use gq_model::{JobId, NodeName, Reason, Stage, Timestamp};
 
 /// What a pass had to do, for those who watch its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +38,19 @@ impl Outlook {
             Some(HeldBy::Admin) => return (Reason::JobHeldAdmin, None),
             None => {}
         }
+        match job.waits.as_ref().map(Waits::fate) {
+            Some(Fate::Never) => return (Reason::DependencyNeverSatisfied, None),
+            Some(Fate::Open) => return (Reason::Dependency, None),
+            Some(Fate::Met) | None => {}
+        }
         if let Some(at) = job.not_before {
             return (Reason::BeginTime, Some(at));
+        }
+        if job.room() == 0 {
+            return (Reason::ArrayTaskLimit, None);
+        }
+        if !job.is_eligible() {
+            return tasks_apart(job);
         }
         match policy.partition(&job.shape.partition).map(|p| p.state) {
             Some(PartitionState::Down) | None => return (Reason::PartitionDown, None),
@@ -52,5 +63,21 @@ impl Outlook {
         }
         let reason = if self.first.contains(&job.id) { Reason::Resources } else { Reason::Priority };
         (reason, expected)
+    }
+}
+
+/// Why the tasks of an array wait when each is kept from starting by itself: what will pass first is said.
+fn tasks_apart(job: &Job) -> (Reason, Option<Timestamp>) {
+    if job.stage() == Stage::Prep && !job.runs.is_empty() {
+        return (Reason::Dependency, None);
+    }
+    if let Some(at) = job.resting.values().min() {
+        return (Reason::Backoff, Some(*at));
+    }
+    match &job.waits {
+        Some(waits) if !waits.barred().without(&waits.never()).is_empty() => (Reason::Dependency, None),
+        Some(waits) if !waits.never().is_empty() => (Reason::DependencyNeverSatisfied, None),
+        _ if job.held_tasks.contains_key(&HeldBy::User) => (Reason::JobHeldUser, None),
+        _ => (Reason::JobHeldAdmin, None),
     }
 }

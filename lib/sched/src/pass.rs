@@ -306,7 +306,8 @@ impl<'a> Pass<'a> {
         let (shape, payer) = (&line.group.shape, &line.group.payer);
         let mut first: Option<(u32, Units)> = None;
         let mut begun = Begun::All;
-        for task in job.waiting.iter().map(TaskIndex) {
+        let ready = job.ready();
+        for task in ready.iter().take(job.room()).map(TaskIndex) {
             if let Some(reason) = self.bounds.reached(payer, More::of(shape)) {
                 begun = Begun::Barred(reason);
                 break;
@@ -316,14 +317,15 @@ impl<'a> Pass<'a> {
             if spot.is_err() && old.is_none() && self.lift(job.id) {
                 spot = self.spot_now(job, line);
             }
+            let spot = spot.map(|spot| (spot, None)).or_else(|why| self.spot_for_less(job, line).ok_or(why));
             match spot {
-                Ok(spot) => {
+                Ok((spot, limit)) => {
                     if let Some(reason) = self.over_limit(spot.seat, spot.choice.units, shape, payer) {
                         begun = Begun::Barred(reason);
                         break;
                     }
                     first.get_or_insert((spot.seat, spot.choice.units));
-                    self.start(job, task, spot, old.map(|kept| kept.at));
+                    self.start(job, task, spot, limit, old.map(|kept| kept.at));
                 }
                 Err(why) => {
                     begun = Begun::Lacks(why);
@@ -377,11 +379,45 @@ impl<'a> Pass<'a> {
         others.or_else(|| self.ground.best_now(known, shape, None)).ok_or(Lack::Room)
     }
 
-    fn start(&mut self, job: &Job, task: TaskIndex, spot: Spot, promised: Option<Timestamp>) {
+    /// The best spot for a task now if its time limit is lowered (`--time-min`), and the longest limit (to the minute) that it can have
+    /// there.
+    fn spot_for_less(&mut self, job: &Job, line: &Line<'a>) -> Option<(Spot, Option<Seconds>)> {
+        let shape = &line.group.shape;
+        let least = shape.time_min?;
+        let most = crate::need::span(shape.time_limit);
+        let mut at = |limit: Seconds| {
+            let shape = Shape { time_limit: Some(limit), ..Shape::clone(shape) };
+            if !shape.licences.is_empty() && !self.licences.are_free(&shape.licences, self.ground.now, limit)
+            {
+                return None;
+            }
+            let known = self.memo.at(line.group.shape_key)?;
+            self.ground.best_now(known, &shape, (job.launch_failures > 0).then_some(job.id))
+        };
+        let (mut found, mut low, mut high) = (at(least)?, least, most);
+        while high.0.saturating_sub(low.0) > 60 {
+            let middle = Seconds(low.0 + (high.0 - low.0) / 2);
+            match at(middle) {
+                Some(spot) => (found, low) = (spot, middle),
+                None => high = middle,
+            }
+        }
+        Some((found, Some(low)))
+    }
+
+    fn start(
+        &mut self,
+        job: &Job,
+        task: TaskIndex,
+        spot: Spot,
+        limit: Option<Seconds>,
+        promised: Option<Timestamp>,
+    ) {
         let Some(seat) = self.ground.seats.get(spot.seat) else { return };
         let Some(node) = self.ground.node(seat) else { return };
         let shape = &job.shape;
-        let need = Need::of(shape, node);
+        let mut need = Need::of(shape, node);
+        need.span = limit.unwrap_or(need.span);
         let Choice { units, .. } = spot.choice;
         let worth = node.layout().worth(units);
         let rate = worth.saturating_add(need.cpus.saturating_mul(self.ground.policy.cpu_charge));
@@ -396,6 +432,7 @@ impl<'a> Pass<'a> {
             rate,
             promised,
             backfilled: !self.plan.outlook.first.is_empty(),
+            limit,
         });
         let claim = need.claim(units, self.ground.now);
         self.ground.start(spot.seat, claim);

@@ -121,6 +121,8 @@ pub struct Start {
     pub promised: Option<Timestamp>,
     /// Whether it passes a job that goes before it.
     pub backfilled: bool,
+    /// Its time limit, when it is lowered so that it starts now (`--time-min`).
+    pub limit: Option<gq_model::Seconds>,
 }
 
 /// A run that has to make room.

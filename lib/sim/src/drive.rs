@@ -325,5 +325,10 @@ fn submission(place: u32, job: &TraceJob, trace: &Trace, requests: &mut Requests
         spec: requests.of(job),
         sha256: String::new(),
     };
-    Input::Submit { client: Some(ClientId(u64::from(place))), submission: Box::new(submission), known: None }
+    Input::Submit {
+        client: Some(ClientId(u64::from(place))),
+        submission: Box::new(submission),
+        known: None,
+        past: Vec::new(),
+    }
 }

@@ -120,6 +120,14 @@ fn beside<'a>(
         | Event::Held { .. }
         | Event::Released { .. }
         | Event::Ripened { .. }
+        | Event::TasksHeld { .. }
+        | Event::TasksReleased { .. }
+        | Event::Heard { .. }
+        | Event::Prepared { .. }
+        | Event::WaitedTooLong { .. }
+        | Event::Amended { .. }
+        | Event::Suspended { .. }
+        | Event::Resumed { .. }
         | Event::Allocated { .. }
         | Event::Exited { .. }
         | Event::Stopped { .. }

@@ -2,7 +2,7 @@
 
 use crate::{Store, StoreError, record};
 use gq_cluster::{Booking, Cluster, Event, Job, Node, Rows, Usage};
-use gq_model::{JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
+use gq_model::{IndexSet, JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
 
 impl Store {
     /// Loads the state.
@@ -109,10 +109,56 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn worst_outcome(&self, id: JobId) -> Result<Option<Outcome>, StoreError> {
-        let job = crate::history::job(&self.conn, id)?;
-        let outcomes =
-            job.into_iter().flat_map(|job| job.runs).filter(|run| !run.again).map(|run| run.outcome);
-        Ok(outcomes.max_by_key(Outcome::client_code))
+        let mut select = self.conn.prepare_cached(
+            "SELECT state, reason, exit_code, signal, max(detail) FROM run
+             WHERE job = ? AND again = 0 GROUP BY state, reason, exit_code, signal",
+        )?;
+        let mut rows = select.query([crate::commit::signed(id.0)])?;
+        let mut worst: Option<Outcome> = None;
+        while let Some(row) = rows.next()? {
+            let damaged =
+                |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {id}: {what}"));
+            let state = text(row, 0)?.parse().map_err(|e| damaged(&e))?;
+            let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };
+            let outcome = Outcome {
+                end,
+                reason: text(row, 1)?.parse().map_err(|e| damaged(&e))?,
+                exit_code: row.get(2)?,
+                signal: row.get(3)?,
+                detail: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+            };
+            if worst.as_ref().is_none_or(|worst| outcome.client_code() > worst.client_code()) {
+                worst = Some(outcome);
+            }
+        }
+        Ok(worst)
+    }
+
+    /// What became of the tasks of a job that have ended for good: which of them COMPLETED, which did not, and the latest start.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn ends_of(&self, id: JobId) -> Result<(IndexSet, IndexSet, Option<Timestamp>), StoreError> {
+        let mut select = self.conn.prepare_cached(
+            "SELECT task, tasks, state = 'COMPLETED', started FROM run WHERE job = ? AND again = 0 ORDER BY task",
+        )?;
+        let mut rows = select.query([crate::commit::signed(id.0)])?;
+        let (mut good, mut bad, mut started) = (IndexSet::default(), IndexSet::default(), None);
+        while let Some(row) = rows.next()? {
+            let set = if row.get(2)? { &mut good } else { &mut bad };
+            match row.get::<_, Option<String>>(1)? {
+                Some(tasks) => {
+                    let damaged = |e| StoreError::Damaged(format!("run.tasks of job {id}: {e}"));
+                    let (tasks, _) = IndexSet::read(&tasks).map_err(damaged)?;
+                    tasks.ranges().iter().for_each(|(a, b)| set.insert_range(*a, *b));
+                }
+                None => {
+                    set.insert(row.get(0)?);
+                }
+            }
+            started = started.max(row.get::<_, Option<i64>>(3)?.map(Timestamp));
+        }
+        Ok((good, bad, started))
     }
 
     /// Forgets tokens of jobs that ended before `before`.

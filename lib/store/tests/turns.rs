@@ -71,6 +71,7 @@ fn submitted() -> Event {
         partition: "main".into(),
         demand,
         time_limit: Some(Seconds(60)),
+        time_min: None,
         features: Vec::new(),
         nodelist: Vec::new(),
         exclude: Vec::new(),
@@ -99,6 +100,9 @@ fn submitted() -> Event {
         held: None,
         not_before: None,
         array: false,
+        at_once: None,
+        waits: None,
+        main: None,
         tasks: IndexSet::range(0, 0),
     }))
 }
@@ -146,6 +150,7 @@ fn allocated() -> Event {
         exclusive: false,
         rate: 1010,
         promised: Some(NOW.after(Seconds(3))),
+        own_limit: None,
         at: NOW.after(Seconds(5)),
     }
 }

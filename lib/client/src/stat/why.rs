@@ -30,7 +30,6 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::Backoff => "it failed, and waits for some time before it is tried again (--retry)",
         Reason::Prolog => "the site's prolog failed",
         Reason::WaitedTooLong => "it waited longer than its user wanted it to (--max-wait)",
-        Reason::Retried => "it failed, and is tried again (--retry)",
         Reason::PrepFailed => "the script that was to prepare it failed (--prep)",
         Reason::Container => "its container could not be started",
         Reason::PartitionDown => "its partition is down: it starts no jobs until an admin says so",

@@ -98,6 +98,7 @@ pub fn shape(kind: u8) -> Arc<Shape> {
         partition: "main".into(),
         demand,
         time_limit: (kind != 2).then_some(Seconds(60)),
+        time_min: None,
         features: Vec::new(),
         nodelist: Vec::new(),
         exclude: Vec::new(),
@@ -194,6 +195,9 @@ impl History {
                     held: held.then_some(HeldBy::User),
                     not_before: later.then(|| at.after(Seconds(5))),
                     array: tasks > 1,
+                    at_once: None,
+                    waits: None,
+                    main: None,
                     tasks: IndexSet::range(0, tasks - 1),
                 }))
             }
@@ -207,7 +211,9 @@ impl History {
                 Event::Held { job: some_job(cluster, pick, |_| true)?, by }
             }
             Move::Release { pick } => Event::Released { job: some_job(cluster, pick, |_| true)? },
-            Move::Ripen { pick } => Event::Ripened { job: some_job(cluster, pick, |_| true)? },
+            Move::Ripen { pick } => {
+                Event::Ripened { job: some_job(cluster, pick, |_| true)?, at: Timestamp::NEVER }
+            }
             Move::Promise { pick, wait } => {
                 let start = at.after(Seconds(wait.into()));
                 Event::Promised { job: some_job(cluster, pick, waits)?, start }
@@ -233,7 +239,19 @@ impl History {
                 let rate = node.layout().worth(node.layout().units(&node.cards, &cards)) + 10 * cpus;
                 let (node, boot) = (node.name.clone(), node.boot?);
                 let promised = (pick % 2 == 0).then_some(at);
-                Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, rate, promised, at }
+                Event::Allocated {
+                    key,
+                    node,
+                    boot,
+                    cpus,
+                    memory,
+                    cards,
+                    exclusive,
+                    rate,
+                    promised,
+                    own_limit: None,
+                    at,
+                }
             }
             Move::Start { pick, late } => {
                 let counted = Timestamp(self.clock - 1_000_000 * i64::from(late));
@@ -259,8 +277,11 @@ impl History {
             Move::EndRun { pick, again, site, code } => {
                 let not_before = site.then(|| at.after(Seconds(2)));
                 let held = (code == 2).then_some(HeldBy::Admin);
-                let next =
-                    if again { Next::Again { not_before, site_fault: site, held } } else { Next::Over };
+                let next = if again {
+                    Next::Again { not_before, site_fault: site, retry: false, held }
+                } else {
+                    Next::Over
+                };
                 let key = picked(live_runs(cluster), pick)?;
                 Event::RunEnded { key, outcome: outcome(code), started: None, at, next }
             }

@@ -14,7 +14,7 @@ pub fn illegal(cluster: &Cluster) -> Vec<Event> {
     let mut events = vec![
         Event::Held { job: nobody, by: HeldBy::User },
         Event::Released { job: nobody },
-        Event::Ripened { job: nobody },
+        Event::Ripened { job: nobody, at: Timestamp(0) },
         Event::Promised { job: nobody, start: at },
         Event::TasksEnded { job: nobody, tasks: IndexSet::range(0, 0), outcome: outcome(0), at },
         Event::NodeSeen { node: name(99), link: Link::Up },
@@ -59,6 +59,7 @@ fn allocations(cluster: &Cluster, key: RunKey, events: &mut Vec<Event>) {
             exclusive,
             rate: 0,
             promised: None,
+            own_limit: None,
             at: Timestamp(0),
         };
         events.push(give(RunKey { run: RunNumber(key.run.0 + 1), ..key }, false, Vec::new()));

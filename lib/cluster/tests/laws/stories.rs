@@ -41,6 +41,9 @@ fn with(cards: Vec<Card>, jobs: u64) -> Cluster {
             held: None,
             not_before: None,
             array: false,
+            at_once: None,
+            waits: None,
+            main: None,
             tasks: IndexSet::range(0, 0),
         };
         cluster.apply(&Event::Submitted(Box::new(new))).unwrap();
@@ -68,6 +71,7 @@ fn give(cluster: &mut Cluster, job: u64, cards: Vec<CardUse>) -> Result<(), Ille
         exclusive: false,
         rate: 500,
         promised: None,
+        own_limit: None,
         at: NOW,
     })
 }

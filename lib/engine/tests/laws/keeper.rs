@@ -45,6 +45,23 @@ impl Disk {
         Cluster::restore(gq_cluster::Rows { last_job, jobs, nodes, bookings, usage }).unwrap()
     }
 
+    /// What became of the tasks of a job that have ended.
+    pub fn past(&self, id: JobId) -> gq_engine::Past {
+        let mut past = gq_engine::Past { job: id, ..Default::default() };
+        for event in &self.rows.events {
+            match event {
+                Event::TasksEnded { job, tasks, .. } if *job == id => past.bad = past.bad.or(tasks),
+                Event::RunEnded { key, outcome, started, next: Next::Over, .. } if key.job == id => {
+                    let set = if outcome.end == End::Completed { &mut past.good } else { &mut past.bad };
+                    set.insert(key.task.0);
+                    past.started = past.started.max(*started);
+                }
+                _ => {}
+            }
+        }
+        past
+    }
+
     fn step(rows: &mut Rows, step: &Step) {
         match &step.event {
             Event::Submitted(new) => {

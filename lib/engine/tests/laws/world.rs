@@ -142,6 +142,9 @@ fn policy() -> Policy {
         depth: Depth::First(1),
         default_mem_per_cpu: None,
         kill_wait: Seconds(30),
+        over_limit: Seconds(0),
+        requeue: false,
+        kill_on_invalid_dep: false,
         max_array_size: 1000,
         max_job_count: 40,
         lost_after: Seconds(120),
@@ -194,6 +197,7 @@ impl World {
         let drop_name = format!(".s.{token}.{uid}");
         let known = self.disk.rows.tokens.get(&Token([token; 16])).copied();
         self.post.drop_box.insert(drop_name.clone());
+        let past = self.past(spec.dependency.as_ref());
         let submission = Box::new(Submission {
             by: actor(uid),
             user: format!("user{uid}"),
@@ -202,7 +206,7 @@ impl World {
             spec: spec.into(),
             sha256: "00".into(),
         });
-        self.inputs.push(Input::Submit { client: Some(client), submission, known });
+        self.inputs.push(Input::Submit { client: Some(client), submission, known, past });
         client
     }
 
@@ -210,8 +214,25 @@ impl World {
         let client = self.client();
         let named = select.jobs.iter().map(|named| named.job);
         let ended = named.filter(|id| self.post.over.contains_key(id)).collect();
-        self.inputs.push(Input::Command { client, by: actor(uid), verb, select, ended });
+        let past = match &verb {
+            Verb::Update(changes) => changes
+                .iter()
+                .filter_map(|change| match change {
+                    gq_model::Change::Dependency(asked) => Some(self.past(asked.as_ref())),
+                    _ => None,
+                })
+                .flatten()
+                .collect(),
+            _ => Vec::new(),
+        };
+        self.inputs.push(Input::Command { client, by: actor(uid), verb, select, ended, past });
         client
+    }
+
+    /// What became of the jobs that a dependency names, as the disk tells.
+    fn past(&self, asked: Option<&gq_model::Dependency>) -> Vec<gq_engine::Past> {
+        let jobs: BTreeSet<JobId> = asked.into_iter().flat_map(|asked| asked.jobs()).collect();
+        jobs.into_iter().filter(|job| self.told.contains_key(job)).map(|job| self.disk.past(job)).collect()
     }
 
     pub fn drain(&mut self, at: usize, reason: Option<&str>) -> ClientId {

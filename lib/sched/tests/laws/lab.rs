@@ -89,6 +89,7 @@ pub fn shape(cpus: u32, cards: u32) -> Shape {
             exclusive: false,
         },
         time_limit: Some(Seconds(60)),
+        time_min: None,
         features: Vec::new(),
         nodelist: Vec::new(),
         exclude: Vec::new(),
@@ -170,6 +171,9 @@ impl Lab {
             depth: Depth::First(1),
             default_mem_per_cpu: None,
             kill_wait: Seconds(30),
+            over_limit: Seconds(0),
+            requeue: false,
+            kill_on_invalid_dep: false,
             max_array_size: 1000,
             max_job_count: 100_000,
             lost_after: Seconds(120),
@@ -227,6 +231,9 @@ impl Lab {
             held: wish.held,
             not_before: wish.not_before,
             array: wish.tasks > 1,
+            at_once: None,
+            waits: None,
+            main: None,
             tasks: IndexSet::range(0, wish.tasks - 1),
         })));
         id
@@ -278,7 +285,19 @@ impl Lab {
         let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
         let Start { node, cpus, memory, cards, exclusive, rate, promised, .. } = start;
         let (boot, at) = (BootId([1; 16]), self.now);
-        self.apply(Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, rate, promised, at });
+        self.apply(Event::Allocated {
+            key,
+            node,
+            boot,
+            cpus,
+            memory,
+            cards,
+            exclusive,
+            rate,
+            promised,
+            own_limit: start.limit,
+            at,
+        });
         if !self.slow {
             self.apply(Event::Started { key, at, counted: at });
         }
@@ -287,12 +306,15 @@ impl Lab {
     pub fn end(&mut self, key: RunKey) {
         let run = &self.cluster.job(key.job).unwrap().runs[&key.task];
         let again = match run.stopping {
-            Some(Stopping::Requeue) => true,
+            Some(Stopping::Requeue | Stopping::RequeueHold(_)) => true,
             Some(Stopping::Preempt { again, .. }) => again,
             Some(Stopping::Cancel) | None => false,
         };
-        let next =
-            if again { Next::Again { not_before: None, site_fault: false, held: None } } else { Next::Over };
+        let next = if again {
+            Next::Again { not_before: None, site_fault: false, retry: false, held: None }
+        } else {
+            Next::Over
+        };
         let outcome = Outcome::without_exit(End::Completed, Reason::None, "");
         self.apply(Event::RunEnded { key, outcome, started: None, at: self.now, next });
     }
@@ -325,7 +347,7 @@ impl Lab {
     pub fn go_to(&mut self, at: Timestamp) {
         self.now = self.now.max(at);
         let ripe: Vec<JobId> = self.cluster.queue().ripe(self.now).collect();
-        ripe.into_iter().for_each(|job| self.apply(Event::Ripened { job }));
+        ripe.into_iter().for_each(|job| self.apply(Event::Ripened { job, at: self.now }));
         let over = self.cluster.bookings().filter(|booking| booking.end <= self.now);
         let over: Vec<String> = over.map(|booking| booking.name.clone()).collect();
         over.into_iter().for_each(|name| self.apply(Event::Unbooked { name }));

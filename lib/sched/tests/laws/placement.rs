@@ -188,7 +188,7 @@ fn what_could_not_be_started_on_one_node_is_tried_on_another_if_that_has_room() 
     let fail = |lab: &mut Lab| {
         let key = lab.cluster.job(job).unwrap().run_key(TaskIndex(0)).unwrap();
         let outcome = Outcome::without_exit(End::LaunchFailed, Reason::LaunchFailure, "");
-        let next = Next::Again { not_before: None, site_fault: true, held: None };
+        let next = Next::Again { not_before: None, site_fault: true, retry: false, held: None };
         lab.apply(Event::RunEnded { key, outcome, started: None, at: lab.now, next });
     };
     lab.start();

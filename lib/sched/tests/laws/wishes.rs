@@ -51,6 +51,7 @@ pub fn a_shape() -> impl Strategy<Value = Shape> {
             partition: part.unwrap_or("main").into(),
             demand: Demand { cpus, memory, cards, exclusive },
             time_limit: limit.map(|l| Seconds(l * 10)),
+            time_min: None,
             features: feature.map(str::to_owned).into_iter().collect(),
             nodelist: list.map(name).into_iter().collect(),
             exclude: not.map(name).into_iter().collect(),
@@ -242,7 +243,7 @@ impl Lab {
     fn fail(&mut self, key: Option<RunKey>) {
         let Some(key) = key else { return };
         let outcome = Outcome::without_exit(End::LaunchFailed, Reason::LaunchFailure, "");
-        let next = Next::Again { not_before: None, site_fault: true, held: None };
+        let next = Next::Again { not_before: None, site_fault: true, retry: false, held: None };
         self.apply(Event::RunEnded { key, outcome, started: None, at: self.now, next });
     }
 
@@ -294,7 +295,7 @@ impl Lab {
         let ids: Vec<JobId> = self.cluster.jobs().map(|job| job.id).collect();
         for job in ids {
             self.apply(Event::Released { job });
-            self.apply(Event::Ripened { job });
+            self.apply(Event::Ripened { job, at: self.now });
         }
     }
 }

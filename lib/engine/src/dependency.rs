@@ -1,0 +1,366 @@
+//! Dependencies: what the conditions of a job mean when it is submitted, and what an end or a start of another job means for them.
+//! Jobs that ended count, however old: the household looks up what became of them ([`Past`]).
+
+use crate::{Context, Refusal, RefusalKind};
+use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
+use gq_cluster::{Cluster, Condition, Event, Fate, Job, Next, Phase, Policy, Waits};
+use gq_model::{
+    Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, When,
+};
+
+/// What became of the tasks of a job that have ended, as it is on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// Which job.
+    pub job: JobId,
+    /// Tasks that COMPLETED.
+    pub good: IndexSet,
+    /// Tasks that ended otherwise.
+    pub bad: IndexSet,
+    /// The latest start of any of them.
+    pub started: Option<Timestamp>,
+}
+
+/// What is known of a job that another one names.
+struct Known<'a> {
+    live: Option<&'a Arc<Job>>,
+    past: Past,
+}
+
+impl Known<'_> {
+    fn all(&self) -> IndexSet {
+        self.open().or(&self.past.good).or(&self.past.bad)
+    }
+    /// Tasks that have not ended.
+    fn open(&self) -> IndexSet {
+        let Some(job) = self.live else { return IndexSet::default() };
+        job.waiting.or(&job.runs.keys().map(|task| task.0).collect())
+    }
+    /// Tasks that have not begun.
+    fn unbegun(&self) -> IndexSet {
+        self.live.map(|job| unbegun(job)).unwrap_or_default()
+    }
+    fn last_start(&self) -> Option<Timestamp> {
+        let runs = self.live.iter().flat_map(|job| job.runs.values()).filter_map(|run| run.started());
+        runs.chain(self.past.started).max()
+    }
+}
+
+/// Tasks of a job whose script has not begun.
+fn unbegun(job: &Job) -> IndexSet {
+    let starting = job.runs.iter().filter(|(_, run)| run.phase == Phase::Starting);
+    job.waiting.or(&starting.map(|(task, _)| task.0).collect())
+}
+
+/// What a request's dependency means as things stand: its conditions, and before when the job may not start. `own`: the job's tasks; `id`: its id.
+///
+/// # Errors
+/// When it names a job or task that never was, or the job itself.
+pub(crate) fn conditions(
+    cluster: &Cluster,
+    context: &Context,
+    past: &[Past],
+    asked: &Dependency,
+    (id, own): (JobId, &IndexSet),
+) -> Result<(Waits, Option<Timestamp>), Refusal> {
+    let refused = |term: &Term, what: &str| {
+        Err(Refusal::new(RefusalKind::Policy, format!("--dependency={term}: {what}")))
+    };
+    let (mut conditions, mut not_before) = (Vec::with_capacity(asked.terms.len()), None);
+    for term in &asked.terms {
+        let mut condition = Condition::new(term.clone());
+        if let Term::Job { when, on } = term {
+            if on.job == id {
+                return refused(term, "a job cannot wait for itself");
+            }
+            let live = cluster.job(on.job);
+            let told = past.iter().find(|past| past.job == on.job);
+            let known = match (live, told) {
+                (None, None) => {
+                    let refused = refused(term, "there is no such job")
+                        .map_err(|r: Refusal| Refusal { kind: RefusalKind::NoSuchJob, ..r });
+                    return refused;
+                }
+                (live, told) => Known { live, past: told.cloned().unwrap_or_default() },
+            };
+            let all = known.all();
+            if on.tasks.as_ref().is_some_and(|tasks| !tasks.without(&all).is_empty()) {
+                return refused(term, "the job has no such task");
+            }
+            if *when == When::AfterCorr && (asked.any || !own.without(&all).is_empty()) {
+                let what =
+                    "task by task needs the same indices in both jobs, and no other condition behind ?";
+                return refused(term, what);
+            }
+            let later = begin(&mut condition, *when, on, &known, own, context.now);
+            not_before = not_before.max(later);
+        }
+        conditions.push(condition);
+    }
+    let mut waits = Waits { any: asked.any, conditions };
+    let name = |job: &Job| (job.uid, job.spec.name.clone());
+    if let Some(job) = cluster.job(id) {
+        settle_singleton(cluster, &mut waits, id, &name(job));
+    }
+    Ok((waits, not_before))
+}
+
+/// Whether no job of the same user and name that was submitted before lives: closes the condition if it is met.
+pub(crate) fn settle_singleton(
+    cluster: &Cluster,
+    waits: &mut Waits,
+    id: JobId,
+    (uid, name): &(gq_model::Uid, alloc::string::String),
+) {
+    let is_first = cluster.alike(*uid, name).all(|other| other.id >= id);
+    for condition in waits.conditions.iter_mut().filter(|condition| condition.term == Term::Singleton) {
+        condition.fate = if is_first { Fate::Met } else { Fate::Open };
+    }
+}
+
+/// Puts a condition where it stands now; returns before when its job may not start.
+fn begin(
+    condition: &mut Condition,
+    when: When,
+    on: &JobRef,
+    known: &Known<'_>,
+    own: &IndexSet,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let tasks = on.tasks.clone().unwrap_or_else(|| known.all());
+    let open = tasks.and(&known.open());
+    let is_spoilt = on.tasks.is_none() && known.live.is_some_and(|job| !job.tally.is_good());
+    let has_failed = is_spoilt || !tasks.and(&known.past.bad).is_empty();
+    let fate = match when {
+        When::After(minutes) => {
+            let left = tasks.and(&known.unbegun());
+            let is_met = left.is_empty();
+            condition.left = if on.tasks.is_some() { left } else { IndexSet::default() };
+            condition.fate = if is_met { Fate::Met } else { Fate::Open };
+            let begun = known.last_start().unwrap_or(now);
+            return Some(begun.after(minutes_of(minutes))).filter(|at| is_met && *at > now);
+        }
+        When::AfterAny => closed(open.is_empty(), Fate::Met),
+        When::AfterOk if has_failed => Fate::Never,
+        When::AfterOk => closed(open.is_empty(), Fate::Met),
+        When::AfterNotOk => closed(open.is_empty(), if has_failed { Fate::Met } else { Fate::Never }),
+        When::AfterCorr => {
+            (condition.left, condition.never) = (own.and(&open), own.and(&known.past.bad));
+            condition.fate = by_task(condition);
+            return None;
+        }
+    };
+    condition.failed = has_failed;
+    condition.left = if on.tasks.is_some() { open } else { IndexSet::default() };
+    condition.fate = fate;
+    None
+}
+
+const fn minutes_of(minutes: u32) -> Seconds {
+    Seconds(minutes as u64 * 60)
+}
+
+fn closed(is_closed: bool, fate: Fate) -> Fate {
+    if is_closed { fate } else { Fate::Open }
+}
+
+/// What became of a condition task by task.
+fn by_task(condition: &Condition) -> Fate {
+    let fate = if condition.never.is_empty() { Fate::Met } else { Fate::Never };
+    closed(condition.left.is_empty(), fate)
+}
+
+/// What happened to tasks of a job, as far as others may wait for it.
+struct News<'a> {
+    /// The job before it happened.
+    before: &'a Job,
+    tasks: IndexSet,
+    /// Whether they have begun only; else they have ended.
+    begun: bool,
+    good: bool,
+}
+
+impl News<'_> {
+    fn of<'a>(event: &Event, before: &'a Job) -> Option<News<'a>> {
+        let one = |task: TaskIndex| IndexSet::range(task.0, task.0);
+        Some(match event {
+            Event::RunEnded { key, outcome, next: Next::Over, .. } => {
+                News { before, tasks: one(key.task), begun: false, good: outcome.end == End::Completed }
+            }
+            Event::TasksEnded { tasks, .. } => {
+                News { before, tasks: tasks.clone(), begun: false, good: false }
+            }
+            Event::Started { key, .. } => News { before, tasks: one(key.task), begun: true, good: true },
+            _ => return None,
+        })
+    }
+    /// Whether nothing of the job lives any more.
+    fn is_last(&self) -> bool {
+        let lives = |set: &IndexSet| !set.without(&self.tasks).is_empty();
+        !self.begun
+            && !lives(&self.before.waiting)
+            && !self.before.runs.keys().any(|task| !self.tasks.contains(task.0))
+    }
+}
+
+/// Whether an event may mean something to jobs that wait for this one: then the job as it was before is kept for [`follow`].
+pub(crate) fn concerns(cluster: &Cluster, event: &Event) -> bool {
+    match event {
+        Event::RunEnded { key, .. } | Event::Started { key, .. } => {
+            cluster.dependents(key.job).next().is_some()
+        }
+        Event::TasksEnded { job, .. } => cluster.dependents(*job).next().is_some(),
+        _ => false,
+    }
+}
+
+/// What an event that has been folded in means for the jobs that wait for its job: `before` is that job before it.
+pub(crate) fn follow(
+    cluster: &Cluster,
+    policy: &Policy,
+    context: &Context,
+    event: &Event,
+    before: &Job,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    if let Some(news) = News::of(event, before) {
+        for job in cluster.dependents(before.id) {
+            heard(policy, context, job, &news, &mut events);
+        }
+    }
+    if cluster.job(before.id).is_none_or(|now| now.spec.name != before.spec.name) {
+        events.extend(next_singleton(cluster, before));
+    }
+    events
+}
+
+/// The first of the jobs that have the name of one that lives no more, or has another name now.
+fn next_singleton(cluster: &Cluster, before: &Job) -> Option<Event> {
+    let first = cluster.alike(before.uid, &before.spec.name).next()?;
+    let conditions = &first.waits.as_ref()?.conditions;
+    let is_it = |condition: &Condition| condition.term == Term::Singleton && condition.fate == Fate::Open;
+    let at = conditions.iter().position(is_it)?;
+    Some(Event::Heard {
+        job: first.id,
+        condition: u32::try_from(at).unwrap_or(u32::MAX),
+        fate: Fate::Met,
+        done: IndexSet::default(),
+        never: IndexSet::default(),
+        failed: false,
+        not_before: None,
+    })
+}
+
+/// Tells a waiting job the news.
+fn heard(policy: &Policy, context: &Context, job: &Job, news: &News<'_>, events: &mut Vec<Event>) {
+    let Some(mut waits) = job.waits.clone() else { return };
+    let mut changed = false;
+    for (at, condition) in waits.conditions.iter_mut().enumerate() {
+        let Term::Job { when, on } = &condition.term else { continue };
+        if on.job != news.before.id || condition.fate != Fate::Open {
+            continue;
+        }
+        let Some((fate, done, never, failed)) = told(condition, *when, on, news) else { continue };
+        let not_before = match when {
+            When::After(minutes) if fate == Fate::Met && *minutes > 0 => {
+                Some(context.now.after(minutes_of(*minutes)))
+            }
+            _ => None,
+        };
+        condition.fate = fate;
+        condition.left = condition.left.without(&done).without(&never);
+        condition.never = condition.never.or(&never);
+        changed = true;
+        let condition = u32::try_from(at).unwrap_or(u32::MAX);
+        events.push(Event::Heard { job: job.id, condition, fate, done, never, failed, not_before });
+    }
+    if changed {
+        events.extend(give_up(policy, context, job, &waits));
+    }
+}
+
+/// What a condition is after the news; none when they say nothing to it. Besides: what has come of its `left`, for which of the job's own
+/// tasks it can no longer be met, whether something did not complete.
+fn told(
+    condition: &Condition,
+    when: When,
+    on: &JobRef,
+    news: &News<'_>,
+) -> Option<(Fate, IndexSet, IndexSet, bool)> {
+    let none = IndexSet::default;
+    if when == When::AfterCorr {
+        let hit = condition.left.and(&news.tasks);
+        if news.begun || hit.is_empty() {
+            return None;
+        }
+        let (done, never) = if news.good { (hit, none()) } else { (none(), hit) };
+        let mut after = condition.clone();
+        after.left = after.left.without(&news.tasks);
+        after.never = after.never.or(&never);
+        return Some((by_task(&after), done, never, !news.good));
+    }
+    if news.begun && !matches!(when, When::After(_)) {
+        return None;
+    }
+    // Of a whole job only its end says enough (or that a task of it did not complete); of some tasks each of them counts.
+    let (hit, is_done) = match &on.tasks {
+        Some(_) => {
+            let hit = condition.left.and(&news.tasks);
+            if hit.is_empty() {
+                return None;
+            }
+            let is_done = condition.left.without(&hit).is_empty();
+            (hit, is_done)
+        }
+        None if matches!(when, When::After(_)) => {
+            (none(), unbegun(news.before).without(&news.tasks).is_empty())
+        }
+        None => (none(), news.is_last()),
+    };
+    let failed = condition.failed || !news.good || (on.tasks.is_none() && !news.before.tally.is_good());
+    let fate = match when {
+        When::After(_) | When::AfterAny => closed(is_done, Fate::Met),
+        When::AfterOk if failed => Fate::Never,
+        When::AfterOk => closed(is_done, Fate::Met),
+        When::AfterNotOk => closed(is_done, if failed { Fate::Met } else { Fate::Never }),
+        When::AfterCorr => return None,
+    };
+    (fate != Fate::Open || !hit.is_empty()).then(|| (fate, hit, none(), failed && !news.begun))
+}
+
+/// The end of what waits for something that can no longer come, where that is wanted: of the job, or of its tasks that it concerns. What
+/// runs is left alone.
+pub(crate) fn give_up(policy: &Policy, context: &Context, job: &Job, waits: &Waits) -> Option<Event> {
+    if !job.spec.kill_on_invalid_dep.unwrap_or(policy.kill_on_invalid_dep) {
+        return None;
+    }
+    let tasks = match waits.fate() {
+        Fate::Never => job.waiting.clone(),
+        Fate::Met | Fate::Open => waits.never().and(&job.waiting),
+    };
+    let outcome = Outcome::without_exit(End::Cancelled, Reason::DependencyNeverSatisfied, "");
+    (!tasks.is_empty()).then(|| Event::TasksEnded { job: job.id, tasks, outcome, at: context.now })
+}
+
+/// Whether a job waits, through whatever others, for `id`: it would be a circle if that waited for it.
+pub(crate) fn leads_to(cluster: &Cluster, from: &Waits, id: JobId) -> bool {
+    let names = |waits: &Waits| -> Vec<JobId> {
+        let job = |condition: &Condition| match &condition.term {
+            Term::Job { on, .. } if condition.fate == Fate::Open => Some(on.job),
+            Term::Job { .. } | Term::Singleton => None,
+        };
+        waits.conditions.iter().filter_map(job).collect()
+    };
+    let (mut seen, mut todo) = (BTreeSet::new(), names(from));
+    while let Some(job) = todo.pop() {
+        if job == id {
+            return true;
+        }
+        if seen.insert(job)
+            && let Some(waits) = cluster.job(job).and_then(|job| job.waits.as_ref())
+        {
+            todo.extend(names(waits));
+        }
+    }
+    false
+}
