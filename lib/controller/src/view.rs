@@ -1,7 +1,7 @@
 //! Views of jobs, nodes, partitions and reservations, made from the board and from history. Never asks the state's own thread.
 
 use crate::{board::Board, cuts, forecast::Told, standing::Standing};
-use gq_cluster::{Booking, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping};
+use gq_cluster::{Booking, HeldBy, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping};
 use gq_model::{
     CardUse, IndexSet, JobId, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber, TaskIndex,
     Timestamp, output_path,
@@ -162,15 +162,23 @@ pub(crate) fn live(sight: &Sight<'_>, job: &Job) -> Vec<JobView> {
     let mut face = Face::of_job(job);
     face.priority = sight.standing.priority(job);
     let mut views = Vec::with_capacity(1 + job.runs.len());
-    if let Some(first) = job.waiting.first().map(TaskIndex) {
-        let (reason, expected, place) = sight.outlook(job);
+    for (tasks, apart) in waiting_alike(job) {
+        let Some(first) = tasks.first().map(TaskIndex) else { continue };
+        let (mut reason, mut expected, place) = sight.outlook(job);
+        let whole = job.held.is_some() || !job.is_free();
+        if let Some((why, at)) = apart.filter(|_| !whole) {
+            (reason, expected) = (why, at);
+        }
         let attempts = job.attempts.get(&first).copied().unwrap_or_default();
         let mut view = face.view(first, attempts, None, JobState::Pending, reason);
         view.expected_start = expected;
-        view.expected_node = place.cloned();
+        view.expected_node = place.filter(|_| apart.is_none()).cloned();
         view.first_promise = job.first_promise;
         view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
-        view.array_tasks = job.array.then(|| job.waiting.to_string());
+        view.array_tasks = job.array.then(|| match job.at_once {
+            Some(most) => format!("{tasks}%{most}"),
+            None => tasks.to_string(),
+        });
         views.push(view);
     }
     let runs = job.runs.iter().map(|(task, run)| {
@@ -180,6 +188,36 @@ pub(crate) fn live(sight: &Sight<'_>, job: &Job) -> Vec<JobView> {
     });
     views.extend(runs);
     views
+}
+
+/// Why tasks of an array wait by themselves, and until when if that is known; none for those that wait as the job does.
+type Apart = Option<(Reason, Option<Timestamp>)>;
+
+/// The tasks of a job that wait, those together that wait for the same.
+fn waiting_alike(job: &Job) -> Vec<(IndexSet, Apart)> {
+    let mut rest = job.waiting.clone();
+    let mut alike = Vec::new();
+    let mut take = |tasks: IndexSet, why: (Reason, Option<Timestamp>)| {
+        let tasks = tasks.and(&rest);
+        if !tasks.is_empty() {
+            rest = rest.without(&tasks);
+            alike.push((tasks, Some(why)));
+        }
+    };
+    for (by, tasks) in &job.held_tasks {
+        let reason = if *by == HeldBy::User { Reason::JobHeldUser } else { Reason::JobHeldAdmin };
+        take(tasks.clone(), (reason, None));
+    }
+    if let Some(waits) = &job.waits {
+        take(waits.never(), (Reason::DependencyNeverSatisfied, None));
+        take(waits.barred(), (Reason::Dependency, None));
+    }
+    let soonest = job.resting.values().min().copied();
+    take(job.resting.keys().map(|task| task.0).collect(), (Reason::Backoff, soonest));
+    if !rest.is_empty() {
+        alike.insert(0, (rest, None));
+    }
+    alike
 }
 
 fn running(board: &Board, face: &Face<'_>, task: TaskIndex, run: &Run) -> JobView {

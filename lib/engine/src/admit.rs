@@ -9,11 +9,10 @@ use crate::{
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc};
 use gq_cluster::{
-    Cluster, Demand, Event, Fate, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
+    Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
 use gq_model::{
-    CardAsk, End, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Outcome, Reason, Seconds,
-    Timestamp, Uid,
+    CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Seconds, Timestamp, Uid,
 };
 use gq_sched::{Planner, estimate};
 
@@ -33,14 +32,13 @@ pub(crate) fn submit(
                 .hint("submit again with a new token"),
         ),
         None => match admit(cluster, policy, context, submission, past) {
-            Ok((new, gone)) => {
+            Ok(new) => {
                 let id = new.id;
                 let file =
                     Effect::File { drop_name: submission.drop_name.clone(), job_file: new.job_file.clone() };
                 let mut decision = Decision::reply(client, Answer::Submitted(id));
                 decision.effects.push(file);
                 decision.events.push(Event::Submitted(Box::new(new)));
-                decision.events.extend(gone);
                 return decision;
             }
             Err(refusal) => Answer::Refused(refusal),
@@ -93,14 +91,13 @@ fn start_of(
     estimate(cluster, policy, planner, context.now, job, spec.begin)
 }
 
-/// What is taken in of a submission; and its end, when it waits for what can no longer come and does not want to.
 fn admit(
     cluster: &Cluster,
     policy: &Policy,
     context: &Context,
     submission: &Submission,
     past: &[Past],
-) -> Result<(NewJob, Option<Event>), Refusal> {
+) -> Result<NewJob, Refusal> {
     let spec = &submission.spec;
     let tasks = tasks_of(policy, spec)?;
     let (shape, payer) = request(cluster, policy, context, submission.by, spec, tasks.len())?;
@@ -122,11 +119,7 @@ fn admit(
         true => (interned(cluster, shape.for_prep()), Some(Arc::new(shape))),
         false => (interned(cluster, shape), None),
     };
-    let kill = spec.kill_on_invalid_dep.unwrap_or(policy.kill_on_invalid_dep);
-    let is_vain = kill && waits.as_ref().is_some_and(|waits| waits.fate() == Fate::Never);
-    let outcome = Outcome::without_exit(End::Cancelled, Reason::DependencyNeverSatisfied, "");
-    let gone = is_vain.then(|| Event::TasksEnded { job: id, tasks: tasks.clone(), outcome, at: context.now });
-    let new = NewJob {
+    Ok(NewJob {
         id,
         uid: submission.by.uid,
         user: submission.user.clone(),
@@ -145,8 +138,7 @@ fn admit(
         waits,
         main,
         tasks,
-    };
-    Ok((new, gone))
+    })
 }
 
 /// The tasks of a request: those of its array, else one.

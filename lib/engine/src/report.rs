@@ -61,10 +61,14 @@ pub(crate) fn report(
             let mut decision = Decision::default();
             if let (Some(job), Some(run)) = (cluster.job(key.job), live_run(cluster, name, *key)) {
                 let started = started.or(run.started());
-                decision.events =
+                let mut events =
                     ending::ended(policy, context, job, run, *key, outcome.clone(), (started, *ended));
+                // What it cost is the very next thing that is known of it.
+                let rest = events.split_off(1);
+                events.extend(charge::charged(cluster, policy, context, name, *key));
+                events.extend(rest);
+                decision.events = events;
             }
-            decision.events.extend(charge::charged(cluster, policy, context, name, *key));
             decision
         }
         (NodeReport::Refused { key, fault, reason, detail }, Some(node)) => {

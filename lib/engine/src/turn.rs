@@ -185,6 +185,14 @@ impl<'a, P: Plans> Turn<'a, P> {
             inputs.iter().partition(|i| matches!(i, Input::Submit { .. }));
         let taken = self.take_submissions(&submits)?;
         self.move_files(taken, courier)?;
+        let new = self.steps.iter().filter_map(|step| match &step.event {
+            Event::Submitted(new) if new.waits.is_some() => self.cluster.job(new.id),
+            _ => None,
+        });
+        let in_vain =
+            new.filter_map(|job| dependency::give_up(self.policy, &self.context, job, job.waits.as_ref()?));
+        let decision = Decision { events: in_vain.collect(), ..Decision::default() };
+        self.take(decision)?;
         for input in others {
             let decision = match input {
                 Input::Command { client, by, verb, select, ended, past } if !self.over.is_empty() => {
@@ -274,17 +282,16 @@ impl<'a, P: Plans> Turn<'a, P> {
     /// A job that was taken in and whose file could not be moved: it never was.
     fn take_back(&mut self, decision: Decision, refusal: Refusal) -> Result<(), IllegalEvent> {
         for event in &decision.events {
-            if let Event::Submitted(new) = event {
-                let outcome =
-                    Outcome::without_exit(End::Cancelled, gq_model::Reason::Cancelled, "never accepted");
-                let tasks = new.tasks.clone();
-                self.cluster.apply(&Event::TasksEnded {
-                    job: new.id,
-                    tasks,
-                    outcome,
-                    at: self.context.now,
-                })?;
-            }
+            let Event::Submitted(new) = event else { continue };
+            let Some(before) = self.cluster.job(new.id).map(Arc::clone) else { continue };
+            let outcome =
+                Outcome::without_exit(End::Cancelled, gq_model::Reason::Cancelled, "never accepted");
+            let (tasks, at) = (new.tasks.clone(), self.context.now);
+            let end = Event::TasksEnded { job: new.id, tasks, outcome, at };
+            self.cluster.apply(&end)?;
+            // Whoever came with it and waits for it waits for what never was.
+            let events = dependency::follow(self.cluster, self.policy, &self.context, &end, &before);
+            self.take(Decision { events, ..Decision::default() })?;
         }
         for effect in decision.effects {
             if let Effect::Reply(client, _) = effect {

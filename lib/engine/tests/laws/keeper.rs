@@ -117,7 +117,9 @@ fn check_end(before: &Job, key: RunKey, outcome: &Outcome, next: Next) {
     let stopping = before.runs[&key.task].stopping;
     match (stopping, outcome.end) {
         (Some(Stopping::Cancel), _) => assert_eq!(next, Next::Over, "{key} was cancelled and goes on"),
-        (Some(Stopping::Requeue), End::Cancelled) => assert_ne!(next, Next::Over, "{key} was to run again"),
+        (Some(Stopping::Requeue | Stopping::RequeueHold(_)), End::Cancelled) => {
+            assert_ne!(next, Next::Over, "{key} was to run again")
+        }
         (Some(Stopping::Preempt { again, .. }), End::Preempted) => {
             assert_eq!(next != Next::Over, again, "{key} made room");
         }

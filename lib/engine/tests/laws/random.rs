@@ -5,7 +5,7 @@ use crate::{
     world::{ANN, ROOT, World, assert_same, named, spec},
 };
 use gq_engine::{Input, Selection, Verb};
-use gq_model::{Epoch, Fault, JobId, RunKey, Seconds, Seq, Timestamp, Uid};
+use gq_model::{Change, Epoch, Fault, JobId, JobRef, RunKey, Seconds, Seq, Timestamp, Uid};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ fn a_move() -> impl Strategy<Value = Move> {
     let b = any::<bool>;
     let rarely = || prop::bool::weighted(0.15);
     prop_oneof![
-        14 => (0..24u8, 0..3u32, 0..22u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
-        6 => (0..4u32, 0..6u8, any::<u8>(), rarely())
+        14 => (0..24u8, 0..3u32, 0..46u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
+        6 => (0..4u32, 0..18u8, any::<u8>(), rarely())
             .prop_map(|(uid, verb, job, all)| Move::Command { uid, verb, job, all }),
         1 => (b(), b()).prop_map(|(node, on)| Move::Drain { node, on }),
         3 => b().prop_map(|node| Move::Join { node }),
@@ -86,6 +86,27 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         17 => r#""partition":"high","exclusive":true"#,
         18 => r#""cpus_per_task":4,"time_limit":300"#,
         19 | 20 => r#""reservation":"r0","time_limit":20,"cards":{"count":1}"#,
+        21 => r#""array":"0-3%2""#,
+        22 => r#""array":"1,4-6","retry":{"times":2},"time_limit":60"#,
+        23 => r#""array":"0-5","hold":true"#,
+        24 => r#""array":"0-3","dependency":"aftercorr:1""#,
+        25 => r#""array":"0-3","dependency":"aftercorr:2,afterany:1","kill_on_invalid_dep":true"#,
+        26 => r#""dependency":"afterok:1""#,
+        27 => r#""dependency":"afterok:1:2","kill_on_invalid_dep":true"#,
+        28 => r#""dependency":"afternotok:1?afternotok:3""#,
+        29 => r#""dependency":"afterany:2_[0,2]""#,
+        30 => r#""dependency":"afterok:1_1:1_3","array":"0-2""#,
+        31 => r#""dependency":"after:1+2,afterany:3""#,
+        32 | 33 => r#""dependency":"singleton""#,
+        34 => r#""prep":true,"cards":{"count":1}"#,
+        35 => r#""prep":true,"array":"2-4%1","cards":{"count":1},"retry":{"times":1,"exits":[1]}"#,
+        36 => r#""deadline":1000000600000000,"time_limit":120"#,
+        37 => r#""max_wait":{"after":60,"then":"Cancel"},"cpus_per_task":4"#,
+        38 => r#""max_wait":{"after":30,"then":"Boost"},"cpus_per_task":4"#,
+        39 => r#""time_limit":600,"time_min":60,"cpus_per_task":4"#,
+        40 => r#""requeue":true,"retry":{"times":3}"#,
+        41 => r#""requeue":false"#,
+        42 => r#""array":"0-3","cards":{"count":1},"dependency":"after:2""#,
         _ => "",
     })
 }
@@ -101,11 +122,28 @@ fn play(world: &mut World, step: &Move) {
                 2 => Verb::Hold,
                 3 => Verb::Release,
                 4 => Verb::Requeue { hold: false },
+                5 => Verb::Requeue { hold: true },
+                6 => Verb::Suspend,
+                7 => Verb::Continue,
+                8 => Verb::Update(vec![Change::TimeLimitBy(-30), Change::Name("other".into())]),
+                9 => Verb::Update(vec![Change::TimeLimit(Some(Seconds(90))), Change::Nice(3)]),
+                10 => Verb::Update(vec![Change::Partition("high".into())]),
+                11 => Verb::Update(vec![Change::AtOnce(Some(1))]),
+                12 => Verb::Update(vec![Change::AtOnce(None), Change::Begin(None)]),
+                13 => Verb::Update(vec![Change::Dependency(None)]),
+                14 => Verb::Update(vec![Change::Dependency(Some("afterok:3?afterany:5".parse().unwrap()))]),
+                15 => Verb::Update(vec![Change::Priority(50), Change::Deadline(None)]),
                 _ => Verb::Signal(10, gq_model::SignalTo::All),
             };
             let job = JobId(1 + u64::from(*job) % (world.cluster.last_job().0 + 1));
-            let select =
-                if *all { Selection { users: vec![ANN], ..Selection::default() } } else { named(job) };
+            let select = match (all, job.0 % 3) {
+                (true, _) => Selection { users: vec![ANN], ..Selection::default() },
+                (false, 0) => {
+                    let tasks = Some([u32::from(uid.0 % 2 == 0), 2, 3].into_iter().collect());
+                    Selection { jobs: vec![JobRef { job, tasks }], ..Selection::default() }
+                }
+                (false, _) => named(job),
+            };
             world.command(uid, verb, select);
         }
         Move::Orders { node, most, fault } => {

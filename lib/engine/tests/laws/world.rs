@@ -5,8 +5,8 @@ use crate::{
     node::{FakeNode, Trouble, card},
 };
 use gq_cluster::{
-    Account, Booked, Booking, Cluster, Depth, Event, Ledger, Limits, Link, Partition, PartitionState, Payer,
-    Place, Policy, Preempt, Qos, Serves, Shape, SliceRule, Weights,
+    Account, Booked, Booking, Cluster, Depth, Event, Fate, Ledger, Limits, Link, Partition, PartitionState,
+    Payer, Place, Policy, Preempt, Qos, Serves, Shape, SliceRule, Weights,
 };
 use gq_engine::{
     Actor, Answer, ClientId, Context, Input, Keeper, NodeReport, Selection, Submission, Turn, TurnError, Verb,
@@ -33,6 +33,8 @@ pub struct World {
     pub inputs: Vec<Input>,
     /// Every report that was ever sent, for those that come late.
     pub sent: Vec<(NodeName, Epoch, Seq, NodeReport)>,
+    /// Arrays whose throttle was changed while more tasks ran.
+    pub throttled: BTreeSet<JobId>,
     /// Ids that were told to somebody, each with its token and user.
     pub told: BTreeMap<JobId, (Token, Uid)>,
     clients: u64,
@@ -170,6 +172,7 @@ impl World {
             now: Timestamp::from_secs(1_000_000),
             inputs: Vec::new(),
             sent: Vec::new(),
+            throttled: BTreeSet::new(),
             told: BTreeMap::new(),
             clients: 0,
         }
@@ -214,6 +217,11 @@ impl World {
         let client = self.client();
         let named = select.jobs.iter().map(|named| named.job);
         let ended = named.filter(|id| self.post.over.contains_key(id)).collect();
+        if let Verb::Update(changes) = &verb
+            && changes.iter().any(|change| matches!(change, gq_model::Change::AtOnce(_)))
+        {
+            self.throttled.extend(self.cluster.jobs().map(|job| job.id));
+        }
         let past = match &verb {
             Verb::Update(changes) => changes
                 .iter()
@@ -430,14 +438,72 @@ impl World {
             }
         }
         assert_same(&self.cluster, &folded);
-        for (job, _) in self.disk.rows.tokens.values() {
-            let ended = self.disk.rows.ended.get(job).copied().unwrap_or(0);
-            let lives = self.cluster.job(*job).is_some();
-            assert_eq!(lives, ended == 0, "job {job} lives, or has ended once, and not both");
-            assert_eq!(lives, !self.post.over.contains_key(job), "the end of job {job} was not told");
-            assert!(ended <= 1);
+        for event in &self.disk.rows.events {
+            let Event::Submitted(new) = event else { continue };
+            let (job, tasks) = (new.id, new.tasks.len());
+            let ended = self.disk.rows.ended.get(&job).copied().unwrap_or(0);
+            let live = self.cluster.job(job);
+            let lives = live.map_or(0, |job| job.waiting.len() + job.runs.len() as u64);
+            assert_eq!(lives + ended, tasks, "each task of job {job} lives, or has ended once, and not both");
+            assert_eq!(
+                live.is_some(),
+                !self.post.over.contains_key(&job),
+                "the end of job {job} was not told"
+            );
+            let counted = live.map_or(ended, |job| job.tally.count());
+            assert_eq!(counted, ended, "job {job} counts otherwise how many tasks ended");
         }
+        self.check_waits();
         assert_eq!(self.post.jobs.len(), self.disk.rows.tokens.len(), "a job file without a job");
+    }
+
+    /// Who waits for others waits as long as these say, and no longer; nobody has more tasks at once than he said.
+    fn check_waits(&self) {
+        for job in self.cluster.jobs() {
+            assert!(
+                job.at_once
+                    .is_none_or(|most| job.runs.len() <= most as usize || self.throttled.contains(&job.id))
+            );
+            for condition in job.waits.iter().flat_map(|waits| &waits.conditions) {
+                let gq_model::Term::Job { when, on } = &condition.term else { continue };
+                let past = self.disk.past(on.job);
+                let tasks = on.tasks.clone().unwrap_or_else(|| past.good.or(&past.bad));
+                let lives = |task: u32| {
+                    self.cluster.job(on.job).is_some_and(|job| {
+                        job.waiting.contains(task) || job.runs.contains_key(&TaskIndex(task))
+                    })
+                };
+                let whole_lives = self.cluster.job(on.job).is_some();
+                let open = if on.tasks.is_some() { tasks.iter().any(lives) } else { whole_lives };
+                let spoilt = !tasks.and(&past.bad).is_empty();
+                let right = match when {
+                    gq_model::When::AfterAny => open == (condition.fate == Fate::Open),
+                    gq_model::When::AfterOk if spoilt => condition.fate == Fate::Never,
+                    gq_model::When::AfterOk => (condition.fate == Fate::Open) == open,
+                    gq_model::When::AfterNotOk if open => condition.fate == Fate::Open,
+                    gq_model::When::AfterNotOk => {
+                        condition.fate == if spoilt { Fate::Met } else { Fate::Never }
+                    }
+                    gq_model::When::AfterCorr => {
+                        condition.left.iter().all(lives) && condition.never.without(&past.bad).is_empty()
+                    }
+                    gq_model::When::After(_) => {
+                        let unbegun = |task: u32| {
+                            self.cluster.job(on.job).is_some_and(|job| {
+                                job.waiting.contains(task)
+                                    || job
+                                        .runs
+                                        .get(&TaskIndex(task))
+                                        .is_some_and(|run| run.started().is_none())
+                            })
+                        };
+                        // Once met it stays so, though a task may wait again.
+                        condition.fate == Fate::Met || tasks.iter().any(unbegun) || on.tasks.is_none()
+                    }
+                };
+                assert!(right, "job {} waits for {}: {condition:?}, {past:?}", job.id, condition.term);
+            }
+        }
     }
 
     /// Nobody has more than the cluster or his limits let him.
@@ -466,7 +532,9 @@ impl World {
             match event {
                 Event::Allocated { key, node, cards, at, .. } => {
                     let Some(job) = self.cluster.job(key.job) else { continue };
-                    let until = at.after(job.shape.time_limit.unwrap_or(gq_cluster::UNLIMITED));
+                    let run = job.runs.get(&key.task).filter(|run| run.number == key.run);
+                    let limit = run.and_then(|run| run.own_limit).or(job.shape.time_limit);
+                    let until = at.after(limit.unwrap_or(gq_cluster::UNLIMITED));
                     let mine = job.shape.reservation.as_deref();
                     assert!(
                         mine.is_none_or(|name| self.cluster.booking(name).is_some_and(|b| b.start <= *at))
@@ -496,6 +564,8 @@ impl World {
     fn check_due(&self) {
         let late = self.cluster.preempted().find(|(due, _)| *due <= self.now);
         assert_eq!(late, None, "its grace is over and it is not ended");
+        let late = self.cluster.alarms().find(|(at, _)| *at <= self.now);
+        assert_eq!(late, None, "it waits too long and nothing is done");
         let over = self.cluster.bookings().find(|booking| booking.end <= self.now);
         assert_eq!(over, None, "a reservation is over and still there");
         assert_eq!(
@@ -531,6 +601,25 @@ impl World {
                     self.nodes[at].join();
                 }
                 self.deliver_orders(at, usize::MAX, None);
+            }
+            // What a requeue held on its way is released.
+            let is_held =
+                |job: &&std::sync::Arc<gq_cluster::Job>| job.held.is_some() || !job.held_tasks.is_empty();
+            let held: Vec<JobId> = self.cluster.jobs().filter(is_held).map(|job| job.id).collect();
+            for job in held {
+                self.command(ROOT, Verb::Release, named(job));
+            }
+            // What can no longer come is waited for no longer.
+            let in_vain: Vec<JobId> = self
+                .cluster
+                .jobs()
+                .filter(|job| {
+                    job.waits.as_ref().is_some_and(|w| w.fate() == Fate::Never || !w.never().is_empty())
+                })
+                .map(|job| job.id)
+                .collect();
+            for job in in_vain {
+                self.command(ROOT, Verb::Cancel, named(job));
             }
             for (at, key) in self.live_keys() {
                 let now = self.now;
@@ -583,6 +672,16 @@ pub fn assert_same(a: &Cluster, b: &Cluster) {
     }
     assert!(a.bookings().eq(b.bookings()), "reservations differ");
     assert!(a.preempted().eq(b.preempted()), "who makes room differs");
+    assert!(a.alarms().eq(b.alarms()), "what is to be done in time differs");
+    for job in a.jobs() {
+        let ids =
+            |cluster: &Cluster| -> Vec<JobId> { cluster.dependents(job.id).map(|job| job.id).collect() };
+        assert_eq!(ids(a), ids(b), "who waits for job {} differs", job.id);
+        let alike = |cluster: &Cluster| -> Vec<JobId> {
+            cluster.alike(job.uid, &job.spec.name).map(|job| job.id).collect()
+        };
+        assert_eq!(alike(a), alike(b), "who has the name of job {} differs", job.id);
+    }
     assert_same_ledger(a.ledger(), b.ledger());
     assert_eq!(queued(a), queued(b));
 }
