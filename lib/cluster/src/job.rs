@@ -367,7 +367,8 @@ impl Job {
             return None;
         }
         let wait = self.spec.max_wait.filter(|_| !self.waited).map(|most| self.submitted.after(most.after));
-        self.latest_start().into_iter().chain(wait).min()
+        let late = self.latest_start().map(|at| Timestamp(at.0.saturating_add(1)));
+        late.into_iter().chain(wait).min()
     }
     /// By when a task has to start to end before the deadline.
     pub fn latest_start(&self) -> Option<Timestamp> {

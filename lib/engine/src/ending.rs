@@ -24,6 +24,13 @@ pub(crate) fn ended(
     let (outcome, next) = fate(policy, &job.spec, run, outcome);
     let (outcome, next) = again(context, job, run, key, outcome, next);
     let was_prep = run.stage == Stage::Prep;
+    // Who was cancelled while he prepared does not go on, though that ended well.
+    let outcome = match run.stopping {
+        Some(Stopping::Cancel) if was_prep && outcome.end == End::Completed => {
+            Outcome { end: End::Cancelled, reason: Reason::Cancelled, ..outcome }
+        }
+        _ => outcome,
+    };
     let is_prepared = was_prep && outcome.end == End::Completed && next == Next::Over;
     let is_in_vain = was_prep && !is_prepared && next == Next::Over;
     let outcome = if is_in_vain && outcome.end == End::Failed {

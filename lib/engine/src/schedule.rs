@@ -29,7 +29,7 @@ fn too_late(context: &Context, job: &Job) -> Option<Vec<Event>> {
         let outcome = Outcome::without_exit(end, reason, "");
         Event::TasksEnded { job: job.id, tasks: job.waiting.clone(), outcome, at: context.now }
     };
-    if job.latest_start().is_some_and(|at| at <= context.now) {
+    if job.latest_start().is_some_and(|at| at < context.now) {
         return Some(alloc::vec![end(End::Deadline, Reason::Deadline)]);
     }
     let then = job.spec.max_wait?.then;

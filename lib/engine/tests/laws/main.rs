@@ -10,6 +10,7 @@
 mod admission;
 mod books;
 mod keeper;
+mod life;
 mod node;
 mod preemption;
 mod random;
