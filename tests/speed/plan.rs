@@ -67,6 +67,7 @@ impl World {
                 boot,
                 cpus: 128,
                 memory: MiB(1 << 20),
+                time_min: None,
                 features: vec![],
                 cards,
             };
@@ -84,6 +85,7 @@ impl World {
                     exclusive: false,
                 },
                 time_limit: Some(Seconds(600 + 60 * numbers.below(1_000) + at)),
+                time_min: None,
                 features: vec![],
                 nodelist: vec![],
                 exclude: vec![],
@@ -132,6 +134,9 @@ impl World {
             held: None,
             not_before: None,
             array: false,
+            at_once: None,
+            waits: None,
+            main: None,
             tasks: IndexSet::range(0, 0),
         };
         self.cluster.apply(&Event::Submitted(Box::new(new))).unwrap();
@@ -159,6 +164,7 @@ impl World {
                 exclusive: start.exclusive,
                 rate: start.rate,
                 promised: start.promised,
+                own_limit: None,
                 at: self.at(),
             };
             self.cluster.apply(&event).unwrap();

@@ -1,6 +1,6 @@
 //! Errors of requests: where, which option, what is wrong, what to do. They end a client with exit code 2.
 
-use gq_model::{DurationError, HostListError, SizeError};
+use gq_model::{ArrayError, DependencyError, DurationError, HostListError, SizeError};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
@@ -60,6 +60,15 @@ pub enum Problem {
     /// A host list that is none.
     #[error(transparent)]
     Hosts(#[from] HostListError),
+    /// An array that is none.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// A dependency that is none.
+    #[error(transparent)]
+    Dependency(#[from] DependencyError),
+    /// A file that an option names and that cannot be read.
+    #[error("cannot read it: {0}")]
+    Unreadable(#[from] std::io::Error),
     /// Another value that is not as it should be.
     #[error("expected {0}")]
     Expected(&'static str),

@@ -6,17 +6,21 @@
 //! script whose directives count too: [`read_command_line`], then [`CommandLine::resolve`]. The command line wins over
 //! the environment, the environment over the script; within the script the last line counts.
 //!
-//! What gq does not do yet is refused by name, never ignored (`unbuilt`). Nothing is taken only to have no effect: what
-//! sbatch options say and gq does anyway (`-N1`, `--nodes=1-4`, `--export=ALL`, `--open-mode=truncate`) is an option
-//! of the table like any other.
+//! What gq does not do yet is refused by name, never ignored (`unbuilt`). What sbatch options say and gq does anyway (`-N1`,
+//! `--nodes=1-4`, `--export=ALL`, `--open-mode=truncate`) is an option of the table like any other. The two that scripts carry
+//! along and that change nothing (`--wckey`, `--hint=nomultithread`) are taken with a word about it.
 
 mod begin;
 mod cards;
+mod change;
 mod directives;
 mod error;
 mod export;
+mod items;
 mod licences;
+mod life;
 mod line;
+mod rerun;
 mod resolve;
 mod said;
 mod script;
@@ -25,9 +29,12 @@ mod unbuilt;
 mod values;
 
 pub use begin::read_instant;
+pub use change::read_change;
 pub use error::{AskError, Place, Problem};
 pub use export::Export;
+pub use life::read_signal;
 pub use line::{CommandLine, Early, read_command_line};
+pub use rerun::Failed;
 pub use resolve::{Context, Submission};
 pub use script::{Script, ScriptName};
 pub use table::{ENV_PREFIX, command, option_names};

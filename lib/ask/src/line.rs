@@ -2,7 +2,7 @@
 
 use crate::{
     AskError, ENV_PREFIX, Place, Problem, Script, directives,
-    said::{Wishes, Word},
+    said::{Heard, Wishes, Word},
     shown,
     table::{self, Row, SCRIPT, Takes},
     unbuilt,
@@ -12,6 +12,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
     parser::ValueSource,
 };
+use gq_model::JobId;
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
@@ -49,6 +50,10 @@ impl CommandLine {
     pub fn wrap(&self) -> Option<&OsStr> {
         self.wishes.wrap.as_ref().map(|said| said.value.as_os_str())
     }
+    /// The job whose failed tasks are to be run again (`--rerun-failed`).
+    pub fn rerun(&self) -> Option<JobId> {
+        self.wishes.rerun_failed.as_ref().map(|said| said.value)
+    }
     /// The file of `--conf`.
     pub fn conf(&self) -> Option<&Path> {
         self.wishes.conf.as_ref().map(|said| Path::new(&said.value))
@@ -70,6 +75,17 @@ pub fn read_command_line(command: &mut Command, argv: Vec<OsString>) -> Result<C
         },
     };
     let script = if words.is_empty() { None } else { Some(words.remove(0)) };
+    if let Some(again) = &wishes.rerun_failed
+        && (script.is_some() || wishes.wrap.is_some())
+    {
+        let what = again.shown.clone();
+        return Err(AskError::new(
+            &place,
+            what,
+            Problem::Other("the job has its script: there can be no other"),
+        )
+        .into());
+    }
     if wishes.wrap.is_some() && script.is_some() {
         return Err(
             AskError::new(&place, "--wrap", Problem::Other("there can be no script beside it")).into()
@@ -169,11 +185,17 @@ fn read_matches(
     Ok(matches.remove_many::<OsString>(SCRIPT).into_iter().flatten().collect())
 }
 
-fn say(row: &Row, raw: &OsStr, shown: &str, place: &Place, wishes: &mut Wishes) -> Result<(), AskError> {
+fn say(
+    row: &'static Row,
+    raw: &OsStr,
+    shown: &str,
+    place: &Place,
+    wishes: &mut Wishes,
+) -> Result<(), AskError> {
     if row.here_only && *place != Place::CommandLine {
         return Err(AskError::new(place, shown, Problem::CommandLineOnly));
     }
-    wishes.all.push((shown.to_owned(), place.clone()));
+    wishes.all.push(Heard { long: row.long, shown: shown.to_owned(), place: place.clone() });
     (row.set)(wishes, Word { raw, shown, place }).map_err(|problem| AskError::new(place, shown, problem))
 }
 

@@ -1,15 +1,20 @@
 //! Resolving: everything that was said becomes one request.
 
 use crate::{
-    AskError, CommandLine, Export, Place, Problem, Script, cards,
+    AskError, CommandLine, Export, Place, Problem, Script, ScriptName,
+    begin::Begin,
+    cards, items,
+    life::ArrayWord,
     line::{read_directives, read_environment},
     said::{Said, Wishes, is_on, value},
     values,
 };
 use clap::Command;
-use gq_model::{CardAsk, JobSpec, MemoryAsk, MiB, ResourceLimit, Timestamp};
+use gq_model::{
+    ArrayAsk, CardAsk, IndexSet, JobSpec, MAX_SCRIPT, MailAsk, MemoryAsk, MiB, ResourceLimit, Timestamp,
+};
 use jiff::tz::TimeZone;
-use std::{ffi::OsString, path::Path};
+use std::{ffi::OsString, io, path::Path};
 
 /// The world around a submission, as far as a request depends on it.
 pub struct Context<'a> {
@@ -25,6 +30,8 @@ pub struct Context<'a> {
     pub umask: u32,
     /// The resource limits.
     pub limits: Vec<ResourceLimit>,
+    /// Reads a file that an option names: so many bytes and, if there are more, one more.
+    pub read: &'a dyn Fn(&Path, usize) -> io::Result<Vec<u8>>,
 }
 
 /// A submission: the request, what goes with it, and how the user wants to be answered.
@@ -38,6 +45,10 @@ pub struct Submission {
     pub script: Vec<u8>,
     /// The script's arguments.
     pub args: Vec<OsString>,
+    /// The script that runs first (`--prep`); empty when there is none.
+    pub prep: Vec<u8>,
+    /// What each task of the array is for, by index from the lowest (`--each`); empty when that was not said.
+    pub items: Vec<Vec<u8>>,
     /// Print the number only.
     pub parsable: bool,
     /// Print JSON; wins over `parsable`.
@@ -52,6 +63,74 @@ pub struct Submission {
     pub offline: bool,
     /// What was said and where, a line each, when `--verbose` was said; else nothing.
     pub spoken: Vec<String>,
+    /// What was taken though it changes nothing, a line each.
+    pub idle: Vec<String>,
+}
+
+/// How the user wants to be answered.
+pub(crate) struct Manner {
+    parsable: bool,
+    json: bool,
+    wait: bool,
+    quiet: bool,
+    test_only: bool,
+    offline: bool,
+    spoken: Vec<String>,
+    idle: Vec<String>,
+}
+
+impl Manner {
+    pub fn of(wishes: &Wishes) -> Result<Self, AskError> {
+        let (wait, test_only, offline) =
+            (is_on(&wishes.wait), is_on(&wishes.test_only), is_on(&wishes.offline));
+        if offline && (wait || test_only) {
+            let other = if wait { "--wait" } else { "--test-only" };
+            return Err(general("--offline", Problem::Contradicts(other.into())));
+        }
+        let idle = [(&wishes.wckey, "there are no workload keys here"), (&wishes.hint, "so it is anyway")];
+        let idle = idle.into_iter().filter_map(|(said, why)| {
+            said.as_ref()
+                .map(|said| format!("{} changes nothing: {why}", cards::with_place(&said.shown, &said.place)))
+        });
+        Ok(Self {
+            parsable: is_on(&wishes.parsable),
+            json: is_on(&wishes.json),
+            wait,
+            quiet: is_on(&wishes.quiet),
+            test_only,
+            offline,
+            spoken: if is_on(&wishes.verbose) { spoken(wishes) } else { Vec::new() },
+            idle: idle.collect(),
+        })
+    }
+
+    pub fn submission(
+        self,
+        spec: JobSpec,
+        export: Export,
+        script: Vec<u8>,
+        args: Vec<OsString>,
+        prep: Vec<u8>,
+        items: Vec<Vec<u8>>,
+    ) -> Submission {
+        let Self { parsable, json, wait, quiet, test_only, offline, spoken, idle } = self;
+        Submission {
+            spec,
+            export,
+            script,
+            args,
+            prep,
+            items,
+            parsable,
+            json,
+            wait,
+            quiet,
+            test_only,
+            offline,
+            spoken,
+            idle,
+        }
+    }
 }
 
 impl CommandLine {
@@ -71,18 +150,12 @@ impl CommandLine {
         if self.wishes.wrap.is_none() {
             read_directives(command, &script, &mut self.wishes)?;
         }
-        let wishes = self.wishes;
-        let (wait, test_only, offline) =
-            (is_on(&wishes.wait), is_on(&wishes.test_only), is_on(&wishes.offline));
-        if offline && (wait || test_only) {
-            let other = if wait { "--wait" } else { "--test-only" };
-            return Err(general("--offline", Problem::Contradicts(other.into())));
-        }
-        let spoken = if is_on(&wishes.verbose) { spoken(&wishes) } else { Vec::new() };
-        let (parsable, json, quiet) = (is_on(&wishes.parsable), is_on(&wishes.json), is_on(&wishes.quiet));
-        let (spec, export) = request(wishes, &script, context)?;
-        let (script, args) = (script.bytes, self.args);
-        Ok(Submission { spec, export, script, args, parsable, json, wait, quiet, test_only, offline, spoken })
+        let mut wishes = self.wishes;
+        let manner = Manner::of(&wishes)?;
+        let prep = prep(&wishes, context.read)?;
+        let (array, items) = array(&mut wishes, context.read)?;
+        let (spec, export) = request(wishes, array, &script, context)?;
+        Ok(manner.submission(spec, export, script.bytes, self.args, prep, items))
     }
 }
 
@@ -93,12 +166,93 @@ fn general(what: &str, problem: Problem) -> AskError {
 
 fn spoken(wishes: &Wishes) -> Vec<String> {
     let mut all: Vec<_> = wishes.all.iter().collect();
-    all.sort_by_key(|(_, place)| place.rank());
-    all.into_iter().map(|(shown, place)| format!("{place}: {shown}")).collect()
+    all.sort_by_key(|heard| heard.place.rank());
+    all.into_iter().map(|heard| format!("{}: {}", heard.place, heard.shown)).collect()
+}
+
+type Reader<'a> = &'a dyn Fn(&Path, usize) -> io::Result<Vec<u8>>;
+
+/// The script of `--prep`, checked like the other one.
+fn prep(wishes: &Wishes, read: Reader<'_>) -> Result<Vec<u8>, AskError> {
+    let Some(said) = &wishes.prep else { return Ok(Vec::new()) };
+    let bytes = read(Path::new(&said.value), MAX_SCRIPT)
+        .map_err(|e| AskError::new(&said.place, &said.shown, e.into()))?;
+    let script = Script { name: ScriptName::File(said.value.clone().into()), bytes };
+    script.check()?;
+    Ok(script.bytes)
+}
+
+/// The array, and what each of its tasks is for: of `--array` and `--each` the one that was said at the higher place.
+fn array(wishes: &mut Wishes, read: Reader<'_>) -> Result<(Option<ArrayAsk>, Vec<Vec<u8>>), AskError> {
+    let (array, each) = (wishes.array.take(), wishes.each.take());
+    let Some(each) = each else {
+        return match array {
+            None => Ok((None, Vec::new())),
+            Some(Said { value: ArrayWord::Tasks(tasks), .. }) => Ok((Some(tasks), Vec::new())),
+            Some(Said { value: ArrayWord::AtOnce(_), shown, place }) => {
+                Err(AskError::new(&place, shown, Problem::Other("which tasks there are is not said"))
+                    .hint("indices such as 0-99%4, or --each=FILE beside it"))
+            }
+        };
+    };
+    let at_once = match array {
+        None => None,
+        Some(Said { value: ArrayWord::AtOnce(most), .. }) => most,
+        Some(Said { value: ArrayWord::Tasks(tasks), place, .. }) if place.rank() > each.place.rank() => {
+            return Ok((Some(tasks), Vec::new()));
+        }
+        Some(tasks) if tasks.is_below(each.place.rank()) => None,
+        Some(tasks) => {
+            let other = cards::with_place(&tasks.shown, &tasks.place);
+            return Err(AskError::new(&each.place, &each.shown, Problem::Contradicts(other))
+                .hint("--array=%N beside it says how many run at a time"));
+        }
+    };
+    let bytes = read(Path::new(&each.value), items::MAX_ITEMS)
+        .map_err(|e| AskError::new(&each.place, &each.shown, e.into()))?;
+    let items = items::read(&bytes).map_err(|(line, problem)| match line {
+        0 => AskError::new(&each.place, &each.shown, problem),
+        _ => AskError::new(&Place::Script { name: crate::shown(&each.value).into(), line }, "", problem),
+    })?;
+    // There are no more than `MAX_TASKS` of them.
+    let last = u32::try_from(items.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    Ok((Some(ArrayAsk::of(IndexSet::range(0, last), at_once)), items))
+}
+
+/// The instant that was said.
+pub(crate) fn instant(said: &Said<Begin>, context: &Context<'_>) -> Result<Timestamp, AskError> {
+    said.value
+        .instant(context.now, (context.zone)())
+        .map_err(|problem| AskError::new(&said.place, &said.shown, problem))
+}
+
+/// Refuses times that no job could keep.
+pub(crate) fn check_times(spec: &JobSpec, now: Timestamp, place: &Place) -> Result<(), AskError> {
+    let refused = |what: &str, problem| Err(AskError::new(place, what, problem));
+    match spec.deadline {
+        Some(deadline) if deadline <= now => {
+            return refused("--deadline", Problem::Other("that time has passed"));
+        }
+        Some(deadline) if spec.begin.is_some_and(|begin| begin >= deadline) => {
+            return refused("--deadline", Problem::Contradicts("--begin, which is not before it".into()));
+        }
+        _ => {}
+    }
+    match (spec.time_min, spec.time_limit) {
+        (Some(least), Some(limit)) if least > limit => {
+            refused("--time-min", Problem::Contradicts(format!("--time={limit}, which is less")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes the request.
-fn request(mut wishes: Wishes, script: &Script, context: Context<'_>) -> Result<(JobSpec, Export), AskError> {
+fn request(
+    mut wishes: Wishes,
+    array: Option<ArrayAsk>,
+    script: &Script,
+    context: Context<'_>,
+) -> Result<(JobSpec, Export), AskError> {
     let name = match value(wishes.job_name.take()) {
         Some(name) => name,
         None => default_name(script)?,
@@ -109,13 +263,17 @@ fn request(mut wishes: Wishes, script: &Script, context: Context<'_>) -> Result<
         Some(said) if said.value.starts_with('/') => said.value.clone(),
         Some(said) => format!("{}/{}", here.trim_end_matches('/'), said.value),
     };
-    let begin = match &wishes.begin {
-        None => None,
-        Some(said) => Some(
-            said.value
-                .instant(context.now, (context.zone)())
-                .map_err(|problem| AskError::new(&said.place, &said.shown, problem))?,
-        ),
+    let at = |said: &Option<Said<Begin>>| said.as_ref().map(|said| instant(said, &context)).transpose();
+    let (begin, deadline) = (at(&wishes.begin)?, at(&wishes.deadline)?);
+    let place = wishes.deadline.as_ref().map(|said| said.place.clone());
+    let place = place.or_else(|| wishes.time_min.as_ref().map(|said| said.place.clone()));
+    let limits = match value(wishes.propagate.take()) {
+        None => context.limits,
+        Some(chosen) => chosen.choose(context.limits),
+    };
+    let mail = MailAsk {
+        on: value(wishes.mail_type.take()).unwrap_or_default(),
+        to: value(wishes.mail_user.take()),
     };
     let mut spec = JobSpec {
         name,
@@ -146,13 +304,27 @@ fn request(mut wishes: Wishes, script: &Script, context: Context<'_>) -> Result<
         stdin: value(wishes.input.take()),
         open_mode: value(wishes.open_mode.take()).unwrap_or_default(),
         umask: context.umask,
-        limits: context.limits,
+        limits,
         submit_host: context.host.to_owned(),
         submit_dir: here,
         command: script.path().map(|path| path.to_string_lossy().into_owned()),
+        array,
+        dependency: value(wishes.dependency.take()),
+        kill_on_invalid_dep: value(wishes.kill_on_invalid_dep.take()),
+        prep: wishes.prep.is_some(),
+        time_min: value(wishes.time_min.take()),
+        deadline,
+        signal: value(wishes.signal.take()),
+        max_wait: value(wishes.max_wait.take()),
+        requeue: value(wishes.requeue.take()),
+        retry: value(wishes.retry.take()).filter(|retry| retry.times > 0),
+        checkpoint: value(wishes.checkpoint.take()),
+        get_user_env: value(wishes.get_user_env.take()),
+        container: value(wishes.container.take()),
+        mail: Some(mail).filter(|mail| !mail.on.is_empty()),
         test_run: value(wishes.test_run.take()),
-        ..JobSpec::default()
     };
+    check_times(&spec, context.now, place.as_ref().unwrap_or(&Place::CommandLine))?;
     one_node(&wishes)?;
     let cards = cards::together(&wishes, spec.process_count())?;
     spec.memory = memory(&wishes, cards.ask.count)?;
@@ -188,7 +360,7 @@ fn one_node(wishes: &Wishes) -> Result<(), AskError> {
 }
 
 /// The memory that the options of the highest place ask for: one of the three.
-fn memory(wishes: &Wishes, cards: u32) -> Result<MemoryAsk, AskError> {
+pub(crate) fn memory(wishes: &Wishes, cards: u32) -> Result<MemoryAsk, AskError> {
     let per_node = |size| if size == MiB(0) { MemoryAsk::WholeNode } else { MemoryAsk::PerNode(size) };
     type Way<'a> = (&'a Option<Said<MiB>>, fn(MiB) -> MemoryAsk);
     let ways: [Way<'_>; 3] = [

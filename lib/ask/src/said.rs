@@ -1,7 +1,16 @@
 //! What was said, option by option, with where it was said. Only the highest place that speaks of an option is kept.
 
-use crate::{Place, Problem, begin::Begin, cards::CardWord, export::Export};
-use gq_model::{LicenceAsk, MiB, NodeName, OpenMode, Seconds, TestRun};
+use crate::{
+    Place, Problem,
+    begin::Begin,
+    cards::CardWord,
+    export::Export,
+    life::{ArrayWord, Propagate},
+};
+use gq_model::{
+    Dependency, JobId, LicenceAsk, MailOn, MaxWait, MiB, NodeName, OpenMode, RetryAsk, Seconds, SignalAsk,
+    TestRun,
+};
 use std::ffi::{OsStr, OsString};
 
 /// One word of one option, as it comes from a place.
@@ -83,6 +92,26 @@ pub(crate) struct Wishes {
     pub exclude: Option<Said<Vec<NodeName>>>,
     pub constraint: Option<Said<Vec<String>>>,
     pub exclusive: Option<Said<bool>>,
+    pub array: Option<Said<ArrayWord>>,
+    pub each: Option<Said<String>>,
+    pub dependency: Option<Said<Dependency>>,
+    pub kill_on_invalid_dep: Option<Said<bool>>,
+    pub prep: Option<Said<String>>,
+    pub time_min: Option<Said<Seconds>>,
+    pub deadline: Option<Said<Begin>>,
+    pub signal: Option<Said<SignalAsk>>,
+    pub max_wait: Option<Said<MaxWait>>,
+    pub requeue: Option<Said<bool>>,
+    pub retry: Option<Said<RetryAsk>>,
+    pub checkpoint: Option<Said<String>>,
+    pub get_user_env: Option<Said<Seconds>>,
+    pub propagate: Option<Said<Propagate>>,
+    pub container: Option<Said<String>>,
+    pub mail_type: Option<Said<Vec<MailOn>>>,
+    pub mail_user: Option<Said<String>>,
+    pub rerun_failed: Option<Said<JobId>>,
+    pub wckey: Option<Said<()>>,
+    pub hint: Option<Said<()>>,
     pub parsable: Option<Said<bool>>,
     pub json: Option<Said<bool>>,
     pub test_only: Option<Said<bool>>,
@@ -93,8 +122,19 @@ pub(crate) struct Wishes {
     pub test_run: Option<Said<TestRun>>,
     pub wrap: Option<Said<OsString>>,
     pub conf: Option<Said<OsString>>,
-    /// Every word in the order it was read, for `--verbose`.
-    pub all: Vec<(String, Place)>,
+    /// Every word in the order it was read.
+    pub all: Vec<Heard>,
+}
+
+/// A word that was said, for `--verbose` and for what lets only some be said.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// The option's long name.
+    pub long: &'static str,
+    /// The option and its value, fit to be shown.
+    pub shown: String,
+    /// Where it was said.
+    pub place: Place,
 }
 
 /// The value of a slot, taken out.

@@ -7,6 +7,7 @@ use crate::{
     cards,
     export::Export,
     licences::licences,
+    life::{self, Propagate},
     said::{Wishes, Word, put},
     values,
 };
@@ -92,6 +93,24 @@ pub(crate) static TABLE: &[Row] = &[
     row("hold", Some('H'), Nothing, "Hold the job until it is released", keep!(hold, values::switch)),
     row("begin", None, Value("TIME"), "Do not start before: 16:00, noon, midnight, teatime, today, tomorrow, 2027-01-31[T16:00[:00]], 01/31[/27], 013127, now+2hours", keep!(begin, Begin::read)),
     row("nice", None, Maybe("N"), "Lower the priority by N (100 when not said); below 0 for admins only", keep!(nice, values::nice)),
+    row("array", Some('a'), Value("INDICES[%N]"), "Make the job an array of a task for each index: 0-99, 1-9:2, 1,4,7-9; at most N run at a time; %N alone goes with --each", keep!(array, life::array)),
+    row("each", None, Value("FILE"), "Make the job an array of a task for each line of this file; the task finds its line in GQ_ITEM", keep!(each, values::path)),
+    row("dependency", Some('d'), Value("TYPE:ID[:ID...]"), "Wait for other jobs: after[:ID+MINUTES], afterany, afterok, afternotok, aftercorr, singleton; joined by , all of them, by ? one of them", keep!(dependency, str::parse)),
+    row("kill-on-invalid-dep", None, Value("yes|no"), "End the job, or keep it waiting, when its dependency can no longer be met", keep!(kill_on_invalid_dep, life::yes_no)),
+    row("prep", None, Value("SCRIPT"), "Run this script first, on cpus alone; the cards are taken only when it has ended well", keep!(prep, values::path)),
+    row("time-min", None, Value("LIMIT"), "The time limit may be lowered so far when the job starts earlier by that", keep!(time_min, values::some_time)),
+    row("deadline", None, Value("TIME"), "End the job when it cannot end by then; as --begin", keep!(deadline, Begin::read)),
+    row("signal", None, Value("[B:]SIGNAL[@SECONDS]"), "Send this signal so long (60 s when not said) before the time limit; with B: to the script's shell alone, else to all other processes", keep!(signal, life::signal)),
+    row("max-wait", None, Value("DURATION[:notify|boost|cancel]"), "When the job has waited so long: tell its user (when not said), put it before all others of its partition, or cancel it", keep!(max_wait, life::max_wait)),
+    row("requeue", None, Nothing, "Run the job again when its node failed or it made room for another", keep!(requeue, values::switch)),
+    row("no-requeue", None, Nothing, "Never run the job again by itself", keep!(requeue, values::switched_off)),
+    row("retry", None, Value("N[:EXIT[,EXIT...]]"), "Try a task that failed so often again, with growing pauses; after these exit codes only", keep!(retry, life::retry)),
+    row("checkpoint", None, Maybe("DIR"), "Folder that stays through all runs of the job, its name in GQ_CHECKPOINT_DIR; a usual one below the job's directory when not named", keep!(checkpoint, values::folder)),
+    row("container", None, Value("IMAGE"), "Run in this container image, by the site's container runtime", keep!(container, values::image)),
+    row("get-user-env", None, Maybe("SECONDS"), "Give the job the environment of a login, and wait so long for it (10 s when not said)", keep!(get_user_env, life::login)),
+    row("propagate", None, Maybe("LIMITS"), "Which limits of the shell go with the job: ALL (when not said), NONE, or some of AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK", keep!(propagate, Propagate::read)),
+    row("mail-type", None, Value("LIST"), "Send messages: NONE, BEGIN, END, FAIL, REQUEUE, ALL (these four), TIME_LIMIT_50, TIME_LIMIT_80, TIME_LIMIT_90, ARRAY_TASKS (for each task)", keep!(mail_type, life::mail_type)),
+    row("mail-user", None, Value("ADDRESS"), "Whom messages go to; you when not said", keep!(mail_user, life::mail_user)),
     row("comment", None, Value("TEXT"), "A comment that listings show", keep!(comment, values::comment)),
     row("account", Some('A'), Value("NAME"), "Account that the use is counted for", keep!(account, values::label)),
     row("qos", Some('q'), Value("NAME"), "Quality of service; the partition's when not said", keep!(qos, values::qos)),
@@ -109,9 +128,12 @@ pub(crate) static TABLE: &[Row] = &[
         put(&mut wishes.wrap, word, word.raw.to_owned());
         Ok(())
     }) },
+    Row { here_only: true, ..row("rerun-failed", None, Value("JOB"), "Submit the tasks of this job that did not complete again, with its script, environment and options; without a script", keep!(rerun_failed, values::job)) },
     row("offline", None, Nothing, "Leave the job in the drop box for a gqd that cannot be reached now, and print its token", keep!(offline, values::switch)),
     row("verbose", Some('v'), Nothing, "Say on standard error which options count and where they were said", keep!(verbose, values::switch)),
     row("quiet", Some('Q'), Nothing, "Do not print the line with the job's number (--parsable and --json still do)", keep!(quiet, values::switch)),
+    row("wckey", None, Value("NAME"), "Taken for scripts that name one: there are no workload keys here", keep!(wckey, |_| Ok::<_, Problem>(()))),
+    row("hint", None, Value("nomultithread"), "Taken for scripts that name it: a cpu here is what the node counts as one", keep!(hint, life::hint)),
     Row { here_only: true, ..row("conf", None, Value("FILE"), "Conf file; $GQ_CONF or /etc/gq/gq.conf when not said", |wishes, word| {
         values::path(word.text()?)?;
         put(&mut wishes.conf, word, word.raw.to_owned());
@@ -142,7 +164,7 @@ pub fn command() -> Command {
     Command::new("gqsub")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Submit a batch script to gq")
-        .override_usage("gqsub [OPTIONS] [SCRIPT [ARG]...]\n       gqsub [OPTIONS] --wrap COMMAND")
+        .override_usage("gqsub [OPTIONS] [SCRIPT [ARG]...]\n       gqsub [OPTIONS] --wrap COMMAND\n       gqsub [OPTIONS] --rerun-failed JOB")
         .after_help(AFTER)
         .args_override_self(true)
         .args(TABLE.iter().map(arg))
@@ -180,7 +202,7 @@ fn arg(row: &'static Row) -> Arg {
 
 fn hint(name: &str) -> ValueHint {
     match name {
-        "PATTERN" | "FILE" => ValueHint::FilePath,
+        "PATTERN" | "FILE" | "SCRIPT" => ValueHint::FilePath,
         "DIR" => ValueHint::DirPath,
         "COMMAND" => ValueHint::CommandString,
         _ => ValueHint::Other,

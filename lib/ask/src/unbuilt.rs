@@ -4,7 +4,6 @@ use crate::{Problem, table};
 
 /// Long name, and short name where there is one.
 const UNBUILT: &[(&str, Option<char>)] = &[
-    ("array", Some('a')),
     ("batch", None),
     ("bb", None),
     ("bbf", None),
@@ -12,7 +11,6 @@ const UNBUILT: &[(&str, Option<char>)] = &[
     ("cluster-constraint", None),
     ("clusters", Some('M')),
     ("consolidate-segments", None),
-    ("container", None),
     ("container-id", None),
     ("contiguous", None),
     ("core-spec", Some('S')),
@@ -20,30 +18,21 @@ const UNBUILT: &[(&str, Option<char>)] = &[
     ("cpu-bind", None),
     ("cpu-freq", None),
     ("cpus-per-gpu", None),
-    ("deadline", None),
     ("delay-boot", None),
-    ("dependency", Some('d')),
     ("distribution", Some('m')),
     ("export-file", None),
     ("extra", None),
     ("extra-node-info", Some('B')),
-    ("get-user-env", None),
     ("gid", None),
     ("gpu-bind", None),
     ("gpu-freq", None),
     ("gres-flags", None),
-    ("hint", None),
     ("ignore-pbs", None),
-    ("kill-on-invalid-dep", None),
-    ("mail-type", None),
-    ("mail-user", None),
-    ("max-wait", None),
     ("mcs-label", None),
     ("mem-bind", None),
     ("mincpus", None),
     ("network", None),
     ("no-kill", Some('k')),
-    ("no-requeue", None),
     ("nodefile", Some('F')),
     ("ntasks-per-core", None),
     ("ntasks-per-gpu", None),
@@ -55,40 +44,32 @@ const UNBUILT: &[(&str, Option<char>)] = &[
     ("prefer", None),
     ("priority", None),
     ("profile", None),
-    ("propagate", None),
     ("reboot", None),
-    ("requeue", None),
     ("resv-ports", None),
-    ("retry", None),
     ("segment", None),
     ("share", None),
-    ("signal", None),
     ("sockets-per-node", None),
     ("spread-job", None),
     ("stepmgr", None),
     ("switches", None),
     ("thread-spec", None),
     ("threads-per-core", None),
-    ("time-min", None),
     ("tmp", None),
     ("tres-bind", None),
     ("tres-per-task", None),
     ("uid", None),
     ("use-min-nodes", None),
     ("wait-all-nodes", None),
-    ("wckey", None),
     ("x11", None),
 ];
 
 /// What to do without them, where there is something better than to leave them out.
 const INSTEAD: &[(&str, &str)] = &[
-    ("array", "a loop: for i in $(seq 0 9); do gqsub SCRIPT $i; done"),
-    ("dependency", "gqsub --wait, which ends with the job and with its exit code"),
-    ("mail-type", "take it out; gqsub --wait ends with the job"),
-    ("mail-user", "take it out; gqsub --wait ends with the job"),
-    ("no-requeue", "take it out: no job that ran is run again by itself"),
-    ("requeue", "take it out; gqctl requeue puts a job back into the queue"),
-    ("signal", "take it out; at its time limit a job gets SIGTERM, and SIGKILL after kill_wait"),
+    ("batch", "--constraint: a job has one node, and its script runs there"),
+    ("cpus-per-gpu", "--cpus-per-task"),
+    ("mincpus", "--cpus-per-task"),
+    ("ntasks-per-gpu", "--ntasks"),
+    ("export-file", "--export=NAME=value,..., or source the file in the script"),
 ];
 
 /// Names that options had elsewhere or long ago.
@@ -144,8 +125,7 @@ mod tests {
         for (name, _) in INSTEAD {
             assert!(UNBUILT.iter().any(|(long, _)| long == name), "{name}");
         }
-        assert_eq!(instead("a"), instead("array"));
-        assert!(instead("array").is_some() && instead("wckey").is_none());
+        assert!(instead("export-file").is_some() && instead("M").is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{MAX_COMMENT, Problem};
 use gq_model::{
-    MAX_NAME, MiB, NodeName, OpenMode, Seconds, TestRun, expand_hosts, parse_duration, parse_size,
+    JobId, MAX_NAME, MiB, NodeName, OpenMode, Seconds, TestRun, expand_hosts, parse_duration, parse_size,
 };
 
 /// Longest path or pattern taken, in bytes: the kernel's own limit.
@@ -120,6 +120,33 @@ pub(crate) fn limit(text: &str) -> Result<Option<Seconds>, Problem> {
     Ok(gq_model::parse_limit(text)?)
 }
 
+/// A time limit that is one.
+pub(crate) fn some_time(text: &str) -> Result<Seconds, Problem> {
+    limit(text)?.ok_or(Problem::Expected("a duration above 0"))
+}
+
+/// A plain job's number.
+pub(crate) fn job(text: &str) -> Result<JobId, Problem> {
+    const WHAT: &str = "a job's number, such as 17";
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Problem::Expected(WHAT));
+    }
+    text.parse().map(JobId).map_err(|_| Problem::Expected(WHAT))
+}
+
+/// A folder, or nothing for the usual one.
+pub(crate) fn folder(text: &str) -> Result<String, Problem> {
+    if text.is_empty() { Ok(String::new()) } else { path(text) }
+}
+
+/// The image of a container: a path or a name, which a program gets as an argument.
+pub(crate) fn image(text: &str) -> Result<String, Problem> {
+    if text.starts_with('-') {
+        return Err(Problem::Expected("an image, which does not begin with -"));
+    }
+    line(text, MAX_PATH - 1)
+}
+
 /// An amount of memory; 0 has a meaning.
 pub(crate) fn memory(text: &str) -> Result<MiB, Problem> {
     Ok(parse_size(text)?)
@@ -140,6 +167,11 @@ pub(crate) fn switch(text: &str) -> Result<bool, Problem> {
         "0" | "no" | "false" | "off" => Ok(false),
         _ => Err(Problem::Expected("1 or 0 (yes or no)")),
     }
+}
+
+/// A switch that turns something off.
+pub(crate) fn switched_off(text: &str) -> Result<bool, Problem> {
+    switch(text).map(|off| !off)
 }
 
 /// `--exclusive`, alone.

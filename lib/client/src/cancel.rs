@@ -8,11 +8,8 @@ use crate::{
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use gq_model::SignalTo;
 use gq_proto::{Ask, Failure, Reply};
-use nix::sys::signal::Signal;
-use std::{ffi::OsString, str::FromStr};
-
-/// The highest signal there is on Linux.
-const LAST_SIGNAL: u8 = 64;
+use nix::libc::SIGKILL;
+use std::ffi::OsString;
 
 /// The option table of `gqcancel`.
 pub fn command() -> Command {
@@ -25,7 +22,9 @@ pub fn command() -> Command {
         .long_about(
             "Ends jobs: a job that waits leaves the queue; one that runs gets SIGTERM, then SIGKILL when it is still \
              there after the cluster's kill_wait. Jobs are named by id, or by what they are: then those are meant \
-             that fit every option given. With --signal, jobs that run get that signal and nothing else.",
+             that fit every option given. With --signal, jobs that run get that signal and nothing else: all their \
+             processes but the script's own shell (that shell when it is alone), or as --batch and --full say. KILL \
+             goes to all of them.",
         )
         .args(picking())
         .arg(
@@ -35,6 +34,23 @@ pub fn command() -> Command {
                 .value_name("SIGNAL")
                 .value_parser(read_signal)
                 .help("Send this signal instead of ending the jobs: TERM, SIGTERM or 15"),
+        )
+        .arg(
+            Arg::new("batch")
+                .long("batch")
+                .short('b')
+                .action(ArgAction::SetTrue)
+                .requires("signal")
+                .help("Send the signal to the script's own shell alone"),
+        )
+        .arg(
+            Arg::new("full")
+                .long("full")
+                .short('f')
+                .action(ArgAction::SetTrue)
+                .requires("signal")
+                .conflicts_with("batch")
+                .help("Send the signal to all processes, the script's own shell with them"),
         )
         .args(loudness())
         .arg(conf_option())
@@ -64,7 +80,8 @@ pub fn main(argv: Vec<OsString>) -> u8 {
         let signal = words.get_one::<u8>("signal").copied();
         let link = Link::open(conf_of(words))?;
         let deed = if signal.is_some() { "signalled" } else { "cancelled" };
-        done(&link, link.ask(Ask::Cancel { select, signal, to: SignalTo::All })?, "gqcancel", deed, words)
+        let to = whom(signal, words.get_flag("batch"), words.get_flag("full"));
+        done(&link, link.ask(Ask::Cancel { select, signal, to })?, "gqcancel", deed, words)
     })
 }
 
@@ -99,20 +116,18 @@ pub(crate) fn worst(failures: &[Failure]) -> u8 {
     failures.iter().map(|failure| failure.refusal.kind.exit_code()).max().unwrap_or(0)
 }
 
-/// Reads a signal by name, with or without `SIG`, in any case, or by number.
-fn read_signal(text: &str) -> Result<u8, String> {
-    if let Ok(number) = text.parse::<u8>() {
-        return match number {
-            1..=LAST_SIGNAL => Ok(number),
-            _ => Err(format!("signals have the numbers 1 to {LAST_SIGNAL}")),
-        };
+/// Who of a job gets a signal, as in Slurm.
+fn whom(signal: Option<u8>, batch: bool, full: bool) -> SignalTo {
+    match (batch, full) {
+        (true, _) => SignalTo::Batch,
+        (_, true) => SignalTo::All,
+        _ if signal.is_none_or(|signal| i32::from(signal) == SIGKILL) => SignalTo::All,
+        _ => SignalTo::Steps,
     }
-    let name = text.to_ascii_uppercase();
-    let name = name.strip_prefix("SIG").unwrap_or(&name);
-    Signal::from_str(&format!("SIG{name}"))
-        .ok()
-        .and_then(|signal| u8::try_from(signal as i32).ok())
-        .ok_or_else(|| "expected a signal such as TERM, SIGUSR1 or 15".to_owned())
+}
+
+fn read_signal(text: &str) -> Result<u8, String> {
+    gq_ask::read_signal(text).map_err(|problem| problem.to_string())
 }
 
 #[cfg(test)]
@@ -129,6 +144,27 @@ mod tests {
         assert_eq!(read_signal("64"), Ok(64));
         for bad in ["", "0", "65", "-1", "256", "SIG", "SIGSIGTERM", "NOPE", "+15x"] {
             assert!(read_signal(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_signal_goes_to_whom_slurm_sends_it() {
+        let of = |line: &str| {
+            let words = command().try_get_matches_from(line.split(' ')).ok()?;
+            Some(whom(words.get_one("signal").copied(), words.get_flag("batch"), words.get_flag("full")))
+        };
+        for (line, to) in [
+            ("gqcancel -s USR1 17", Some(SignalTo::Steps)),
+            ("gqcancel -s KILL 17", Some(SignalTo::All)),
+            ("gqcancel -b -s USR1 17", Some(SignalTo::Batch)),
+            ("gqcancel --batch --signal=KILL 17", Some(SignalTo::Batch)),
+            ("gqcancel -fs TERM 17", Some(SignalTo::All)),
+            ("gqcancel 17", Some(SignalTo::All)),
+            ("gqcancel -b 17", None),
+            ("gqcancel -f 17", None),
+            ("gqcancel -bfs TERM 17", None),
+        ] {
+            assert_eq!(of(line), to, "{line}");
         }
     }
 
@@ -157,8 +193,8 @@ mod tests {
             main(line.iter().map(OsString::from).collect())
         });
         assert_eq!(code, 5);
-        let Ask::Cancel { select, signal, .. } = ask else { panic!("{ask:?}") };
-        assert_eq!((select.jobs.len(), signal), (2, Some(10)));
+        let Ask::Cancel { select, signal, to } = ask else { panic!("{ask:?}") };
+        assert_eq!((select.jobs.len(), signal, to), (2, Some(10), SignalTo::Steps));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 mod check;
 mod papers;
 mod reserve;
+mod resume;
 mod standing;
+mod update;
 
 use crate::{
     cancel::{done, loudness},
@@ -34,9 +36,9 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Control gqd, nodes and jobs")
         .long_about(
-            "Tells gqd what to do. Jobs may be held, released and requeued by whoever they belong to, and by admins; \
-             everything else that changes something is for admins: root, the user gqd runs as, and the admins of the \
-             conf file.",
+            "Tells gqd what to do. Jobs may be held, released, requeued, changed, suspended and resumed by whoever they \
+             belong to, and by admins; everything else that changes something is for admins: root, the user gqd runs \
+             as, and the admins of the conf file.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -69,12 +71,20 @@ pub fn command() -> Command {
                 )
                 .args(loudness()),
         )
-        .subcommand(
-            Command::new("resume").about("Use these nodes again").arg(nodes()).args(loudness()),
-        )
+        .subcommand(resume::resume_command())
+        .subcommand(jobs("suspend", "Stop jobs that run in place; they keep what they hold, and their time limit does not count meanwhile"))
         .subcommand(jobs("hold", "Keep jobs that wait from starting"))
         .subcommand(jobs("release", "Let held jobs start"))
-        .subcommand(jobs("requeue", "End jobs that run and put them back into the queue"))
+        .subcommand(
+            jobs("requeue", "End jobs that run and put them back into the queue").arg(
+                Arg::new("hold")
+                    .long("hold")
+                    .action(ArgAction::SetTrue)
+                    .help("Hold them there until they are released"),
+            ),
+        )
+        .subcommand(jobs("requeuehold", "The same as requeue --hold"))
+        .subcommand(update::update_command())
         .subcommand(reserve::reserve_command())
         .subcommand(reserve::unreserve_command())
         .subcommand(reserve::reservations_command())
@@ -98,10 +108,18 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             "drain" => {
                 tell_loudly(words, Ask::Drain { nodes: nodes_of(words)?, reason: reason(words)? }, "drained")
             }
-            "resume" => tell_loudly(words, Ask::Resume { nodes: nodes_of(words)? }, "resumed"),
+            "resume" => resume::resume(words),
+            "suspend" => tell_loudly(words, Ask::Suspend { select: picked(words)? }, "suspended"),
             "hold" => tell_loudly(words, Ask::Hold { select: picked(words)? }, "held"),
             "release" => tell_loudly(words, Ask::Release { select: picked(words)? }, "released"),
-            "requeue" => tell_loudly(words, Ask::Requeue { select: picked(words)?, hold: false }, "requeued"),
+            "requeue" => {
+                let hold = words.get_flag("hold");
+                tell_loudly(words, Ask::Requeue { select: picked(words)?, hold }, "requeued")
+            }
+            "requeuehold" => {
+                tell_loudly(words, Ask::Requeue { select: picked(words)?, hold: true }, "requeued and held")
+            }
+            "update" => update::update(words),
             "reserve" => tell(words, reserve::reserve(words)?),
             "unreserve" => tell(words, reserve::unreserve(words)?),
             "reservations" => reserve::reservations(words),
@@ -190,6 +208,10 @@ mod tests {
             "gqctl|drain|ws1|--reason| ",
             "gqctl|drain|ws[1|fan",
             "gqctl|resume",
+            "gqctl|resume|17_[",
+            "gqctl|suspend",
+            "gqctl|update|17",
+            "gqctl|requeuehold|x",
             "gqctl|hold",
             "gqctl|requeue|x",
             "gqctl|check-conf|/no/such/file",
@@ -226,8 +248,16 @@ mod tests {
         ] {
             assert_eq!(asked(ask_name(&ask), line, done(1)), (0, ask.clone()));
         }
-        for (line, name) in [("hold|17", "hold"), ("release|-u|root", "release"), ("requeue|-t|R", "requeue")]
-        {
+        for (line, name) in [
+            ("hold|17", "hold"),
+            ("release|-u|root", "release"),
+            ("requeue|-t|R", "requeue"),
+            ("requeue|--hold|17", "requeue and hold"),
+            ("requeuehold|17_3", "requeue and hold"),
+            ("suspend|17_[0-4]", "suspend"),
+            ("resume|17_3,18", "continue"),
+            ("update|17|--time=+30", "update"),
+        ] {
             let (code, ask) = asked(name, line, done(0));
             assert_eq!(code, 0);
             assert_eq!(ask_name(&ask), name);
@@ -262,7 +292,11 @@ mod tests {
             Ask::Resume { .. } => "resume",
             Ask::Hold { .. } => "hold",
             Ask::Release { .. } => "release",
-            Ask::Requeue { .. } => "requeue",
+            Ask::Requeue { hold: false, .. } => "requeue",
+            Ask::Requeue { hold: true, .. } => "requeue and hold",
+            Ask::Suspend { .. } => "suspend",
+            Ask::Continue { .. } => "continue",
+            Ask::Update { .. } => "update",
             Ask::Reserve(_) => "reserve",
             Ask::Unreserve { .. } => "unreserve",
             Ask::Reservations => "reservations",

@@ -7,6 +7,7 @@ mod escape;
 pub mod link;
 pub mod out;
 pub mod page;
+mod progress;
 pub mod select;
 pub mod stat;
 pub mod submit;

@@ -123,6 +123,23 @@ pub fn picking() -> Vec<Arg> {
     all
 }
 
+/// The ids of a command that takes nothing else.
+pub fn naming() -> Arg {
+    Arg::new("jobs")
+        .value_name("ID")
+        .action(ArgAction::Append)
+        .required(true)
+        .help("Jobs or tasks of arrays: 17, 17_3 or 17_[0-4,9]")
+}
+
+/// Reads what [`naming`] declares.
+///
+/// # Errors
+/// Wrong words (exit code 2).
+pub fn named(words: &ArgMatches) -> Result<Selection, Trouble> {
+    Ok(Selection { jobs: read_jobs(&lists_of(words, "jobs"))?, ..Selection::default() })
+}
+
 fn lists_of<'a>(words: &'a ArgMatches, id: &str) -> Vec<&'a str> {
     // Not every command takes every filter.
     words.try_get_many::<String>(id).ok().flatten().into_iter().flatten().map(String::as_str).collect()

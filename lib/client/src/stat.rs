@@ -14,6 +14,7 @@ mod why;
 use crate::{
     link::{Link, conf_of, conf_option},
     out::Out,
+    progress,
     select::{filters, fits, listed, read_jobs},
     trouble::{NO_SUCH_JOB, Trouble, run, say},
 };
@@ -23,7 +24,7 @@ use clock::Clock;
 use field::Field;
 use format::{Format, Piece};
 use gq_model::{JobRef, JobState};
-use gq_proto::{Ask, ExplanationView, JobView, ListAsk, Reply, Selection};
+use gq_proto::{ArrayView, Ask, ExplanationView, JobView, ListAsk, Reply, Selection};
 use std::{ffi::OsString, io::Write};
 use table::Table;
 
@@ -36,7 +37,8 @@ pub fn command() -> Command {
         .about("Show jobs, nodes and partitions")
         .long_about(
             "Shows jobs, in the order of the queue. Without --jobs or --states those are shown that have not ended; a \
-             job that has ended stays known by its id. The tasks of an array that wait are one line for each reason.",
+             job that has ended stays known by its id. The tasks of an array that wait are one line for each reason, \
+             and those that ended alike are one; with --jobs a line behind the table says how far an array is.",
         )
         .after_long_help(fields_help())
         .disable_help_flag(true)
@@ -51,6 +53,7 @@ pub fn command() -> Command {
                 .help("These jobs or tasks, ended ones too: 17,18_3,19_[0-4]"),
         )
         .args(filters())
+        .arg(flag("array", "Show each task of an array by itself, also those that wait or ended alike").short('r'))
         .arg(
             Arg::new("format")
                 .long("format")
@@ -125,16 +128,19 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
     let clock = Clock::system();
     let why = words.contains_id("why");
     let starts = start || why || json || !select.jobs.is_empty() || format.foretells();
-    let ask = ListAsk { select, starts, by_start: start, split: false, explain: why };
+    let each = words.get_flag("array");
+    let ask =
+        ListAsk { select, starts, by_start: start, split: json || each, split_waiting: each, explain: why };
     let unknown = if json {
-        listing(&link, ask, &mut Json { out, first: true, why })
+        listing(&link, ask, &mut Json { out, first: true, why, arrays: Vec::new() })
     } else if why {
         listing(&link, ask, &mut Why { out, clock })
     } else {
         match format {
             Format::Letters(pieces) => listing(&link, ask, &mut Lines { pieces, clock, header, out }),
             Format::Columns(columns) => {
-                listing(&link, ask, &mut Columns { table: Table::new(columns, header), clock, out })
+                let arrays = (named.is_none() && header).then(Vec::new);
+                listing(&link, ask, &mut Columns { table: Table::new(columns, header), clock, out, arrays })
             }
         }
     }?;
@@ -151,6 +157,8 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
 trait Show {
     /// Shows some jobs, of which some may be explained; called at least once, and with none at the end.
     fn jobs(&mut self, jobs: &[JobView], explained: &[ExplanationView]) -> Result<(), Trouble>;
+    /// Takes how far arrays are.
+    fn arrays(&mut self, _: Vec<ArrayView>) {}
     /// Everything has been shown.
     fn end(&mut self) -> Result<(), Trouble> {
         Ok(())
@@ -162,7 +170,7 @@ fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>
     let words = Selection { jobs: Vec::new(), ..ask.select.clone() };
     let mut unknown = Vec::new();
     link.ask_in_parts(Ask::List(ask), |part| {
-        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, arrays: _, more } = part else {
+        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, arrays, more } = part else {
             return Err(link.astray());
         };
         unknown.extend(some);
@@ -172,6 +180,7 @@ fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>
         // Jobs named by id are given as they are; the other words still count.
         jobs.retain(|job| fits(job, &words));
         show.jobs(&jobs, &explained)?;
+        show.arrays(arrays);
         Ok(more)
     })?;
     show.end()?;
@@ -182,12 +191,25 @@ struct Columns<'a> {
     table: Table<Field>,
     clock: Clock,
     out: &'a mut Out,
+    /// How far arrays are, where that is wanted.
+    arrays: Option<Vec<ArrayView>>,
 }
 
 impl Show for Columns<'_> {
     fn jobs(&mut self, jobs: &[JobView], _: &[ExplanationView]) -> Result<(), Trouble> {
         let clock = &self.clock;
         self.table.print(jobs, self.out, |field, job, cell| field.write(job, clock, cell), job_style)
+    }
+    fn arrays(&mut self, arrays: Vec<ArrayView>) {
+        self.arrays.iter_mut().for_each(|all| all.extend_from_slice(&arrays));
+    }
+    fn end(&mut self) -> Result<(), Trouble> {
+        for array in self.arrays.iter().flatten() {
+            let head = format!("{}: ", array.id);
+            let width = self.out.width.map_or(usize::MAX, |width| width.saturating_sub(head.len()));
+            self.out.put(&format!("{head}{}\n", progress::line(array, &self.clock, width)))?;
+        }
+        Ok(())
     }
 }
 
@@ -232,6 +254,7 @@ struct Json<'a> {
     out: &'a mut Out,
     first: bool,
     why: bool,
+    arrays: Vec<ArrayView>,
 }
 
 impl Show for Json<'_> {
@@ -247,8 +270,16 @@ impl Show for Json<'_> {
         }
         Ok(())
     }
+    fn arrays(&mut self, arrays: Vec<ArrayView>) {
+        self.arrays.extend(arrays);
+    }
     fn end(&mut self) -> Result<(), Trouble> {
-        self.out.put(if self.first { "{\"jobs\":[]}\n" } else { "]}\n" })
+        self.out.put(if self.first { "{\"jobs\":[]" } else { "]" })?;
+        for (at, array) in self.arrays.iter().enumerate() {
+            self.out.put(if at == 0 { ",\n\"arrays\":[" } else { ",\n" })?;
+            json::write(self.out, &json::array(array)).map_err(|e| Trouble::of_output(&e))?;
+        }
+        self.out.put(if self.arrays.is_empty() { "}\n" } else { "]}\n" })
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod around;
 mod hand_over;
+mod rerun;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use crate::{
     link::{Link, conf},
@@ -14,21 +16,11 @@ use gq_ask::{AskError, CommandLine, Early, Script, Submission};
 use gq_conf::Config;
 use gq_ipc::Conn;
 use gq_model::{JobId, Timestamp, Token, Uid};
-use gq_proto::{Ask, JobFile, Reply, WaitedEnd};
+use gq_proto::{Ask, JobFile, Reply};
 use gq_spool::{DropClient, SpoolError};
-use std::{
-    ffi::OsString,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::ffi::OsString;
 
 const PROGRAM: &str = "gqsub";
-/// How long `--wait` goes on while `gqd` cannot be reached.
-const WAIT_PATIENCE: Duration = Duration::from_secs(3600);
-/// How often it tries.
-const WAIT_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that held so long shows that `gqd` was there.
-const HELD: Duration = Duration::from_secs(10);
 
 /// The option table of `gqsub`.
 pub fn command() -> clap::Command {
@@ -58,25 +50,29 @@ fn trouble(error: &AskError) -> Trouble {
 
 fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
     let chosen = line.conf().map(ToOwned::to_owned);
-    let script = match line.wrap() {
-        Some(command) => Script::wrap(command),
-        None => around::script(line.script())?,
+    let (conf, submission, env) = match line.rerun() {
+        Some(job) => {
+            let conf = conf(chosen.as_deref())?;
+            let (submission, env) = rerun::again(&conf, line, job)?;
+            (conf, submission, env)
+        }
+        None => {
+            let submission = read(command, line)?;
+            let env = submission.export.choose(std::env::vars_os());
+            (conf(chosen.as_deref())?, submission, env)
+        }
     };
-    let around = around::Around::look()?;
-    let submission = line
-        .resolve(command, std::env::vars_os(), script, around.context(Timestamp(around.now)))
-        .map_err(|e| trouble(&e))?;
-    submission.spoken.iter().for_each(|words| say(PROGRAM, words));
-    let conf = conf(chosen.as_deref())?;
+    submission.spoken.iter().chain(&submission.idle).for_each(|words| say(PROGRAM, words));
     if submission.test_only {
         return test_only(&conf, submission);
     }
     if submission.offline {
-        return offline(&conf, submission);
+        return offline(&conf, submission, env);
     }
     let (parsable, json, quiet, wait) =
         (submission.parsable, submission.json, submission.quiet, submission.wait);
-    let job = submit(&conf, submission)?;
+    let shows = !quiet && submission.spec.array.is_some();
+    let job = submit(&conf, submission, env)?;
     let answer = match (json, parsable, quiet) {
         (true, _, _) => Some(format!("{{\"job_id\":{job}}}\n")),
         (false, true, _) => Some(format!("{job}\n")),
@@ -90,7 +86,18 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
             return Err(Trouble::new(REFUSED, format!("job {job} is submitted, but {text}")));
         }
     }
-    if wait { wait_for(&conf, job) } else { Ok(0) }
+    if wait { wait::wait_for(&conf, job, wait::Bar::wanted(shows)) } else { Ok(0) }
+}
+
+/// Makes the submission of what was said and of the script that was named.
+fn read(command: &mut clap::Command, line: CommandLine) -> Result<Submission, Trouble> {
+    let script = match line.wrap() {
+        Some(command) => Script::wrap(command),
+        None => around::script(line.script())?,
+    };
+    let around = around::Around::look()?;
+    line.resolve(command, std::env::vars_os(), script, around.context(Timestamp(around.now)))
+        .map_err(|e| trouble(&e))
 }
 
 fn print(text: &str) -> Result<(), Trouble> {
@@ -100,20 +107,20 @@ fn print(text: &str) -> Result<(), Trouble> {
 }
 
 /// Makes the job file and hands it to `gqd`. Whatever comes of it, no file stays behind that `gqd` refused.
-fn submit(conf: &Config, submission: Submission) -> Result<JobId, Trouble> {
+fn submit(conf: &Config, submission: Submission, env: Vec<Vec<u8>>) -> Result<JobId, Trouble> {
     let sock = conf.sock();
     // First the connection: without gqd there is nothing to clean up.
     let conn = Conn::connect(&sock).map_err(|e| hand_over::no_gqd(&sock, &e))?;
     let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
-    let token = store(&drop_box, submission)?;
+    let token = store(&drop_box, submission, env)?;
     hand_over::hand_over(&sock, conn, &drop_box, token)
 }
 
 /// Leaves the job in the drop box, for a `gqd` to find later, and prints its token.
-fn offline(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
+fn offline(conf: &Config, submission: Submission, env: Vec<Vec<u8>>) -> Result<u8, Trouble> {
     let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
     let json = submission.json;
-    let token = store(&drop_box, submission)?;
+    let token = store(&drop_box, submission, env)?;
     drop_box.offline(token).map_err(|e| of_spool(REFUSED, &e))?;
     match print(&if json { format!("{{\"token\":\"{token}\"}}\n") } else { format!("{token}\n") }) {
         Ok(()) | Err(Trouble::ReaderGone) => Ok(0),
@@ -124,7 +131,7 @@ fn offline(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
 }
 
 /// Writes the job file into the drop box, durably.
-fn store(drop_box: &DropClient, submission: Submission) -> Result<Token, Trouble> {
+fn store(drop_box: &DropClient, submission: Submission, env: Vec<Vec<u8>>) -> Result<Token, Trouble> {
     use std::os::unix::ffi::OsStringExt;
     let no_cluster = || {
         Trouble::new(UNREACHABLE, "the spool belongs to no cluster yet")
@@ -139,15 +146,15 @@ fn store(drop_box: &DropClient, submission: Submission) -> Result<Token, Trouble
         uid: Uid(nix::unistd::geteuid().as_raw()),
         token,
         spec: submission.spec,
-        env: submission.export.choose(std::env::vars_os()),
+        env,
         args: submission.args.into_iter().map(OsStringExt::into_vec).collect(),
         script: submission.script,
-        prep: Vec::new(),
-        items: Vec::new(),
+        prep: submission.prep,
+        items: submission.items,
     };
     let bytes = file.to_bytes().map_err(|e| {
         Trouble::new(USAGE, format!("the job cannot be stored: {e}"))
-            .with_hint("--export=NONE, or a shorter script")
+            .with_hint("--export=NONE, a shorter script, or shorter lines of --each")
     })?;
     drop_box.write(token, &bytes).map_err(|e| of_spool(REFUSED, &e))?;
     Ok(token)
@@ -191,36 +198,4 @@ fn test_only(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
         },
     );
     Ok(0)
-}
-
-/// Blocks until the job has ended; the exit code is the job's. Goes on when `gqd` is restarted meanwhile.
-fn wait_for(conf: &Config, job: JobId) -> Result<u8, Trouble> {
-    let mut lost: Option<Instant> = None;
-    loop {
-        let opened = Instant::now();
-        let trouble = match Link::open_at(conf.sock()).and_then(|link| ask_wait(&link, job)) {
-            Ok(end) => return Ok(end.outcome.map_or(1, |outcome| outcome.client_code())),
-            Err(trouble) if trouble.code() != UNREACHABLE => return Err(trouble),
-            Err(trouble) => trouble,
-        };
-        if opened.elapsed() >= HELD {
-            lost = None;
-        }
-        if lost.is_none() {
-            say(PROGRAM, &format!("still waiting for job {job}: {trouble}"));
-        }
-        if lost.get_or_insert_with(Instant::now).elapsed() > WAIT_PATIENCE {
-            return Err(trouble
-                .with_hint(format!("gqstat -j {job}, when gqd is back: how the job ended is not known")));
-        }
-        sleep(WAIT_PAUSE);
-    }
-}
-
-fn ask_wait(link: &Link, job: JobId) -> Result<WaitedEnd, Trouble> {
-    link.wait_for(None)?;
-    match link.ask(Ask::Wait { job, progress: false })? {
-        Reply::Waited(end) => Ok(end),
-        _ => Err(link.astray()),
-    }
 }

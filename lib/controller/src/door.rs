@@ -2,6 +2,7 @@
 //! Everything is bounded before it is parsed: connections in total and for each user, frames, time without a word.
 
 use crate::{
+    arrays::Progress,
     board::{Board, Wall},
     convert,
     forecast::Forecaster,
@@ -48,6 +49,8 @@ const BREATH: Duration = Duration::from_millis(50);
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a client that waits for a job is looked after.
 const LOOK: Duration = Duration::from_secs(5);
+/// How often it is told of an array's progress at most.
+const NEWS: Duration = Duration::from_secs(1);
 /// Most threads that wait for a connection.
 const MAX_GREETERS: usize = 8;
 /// Stack of a connection's thread.
@@ -205,7 +208,7 @@ impl Door {
                 Ask::List(list) => self.list(conn, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, &select)?,
                 Ask::Shares => self.shares(conn)?,
-                Ask::Wait { job, progress: _ } => self.wait(conn, uid, job)?,
+                Ask::Wait { job, progress } => self.wait(conn, uid, job, progress)?,
                 Ask::Shutdown => self.shut_down(conn, uid)?,
                 ask => send(conn, &self.answer(uid, ask))?,
             }
@@ -259,11 +262,11 @@ impl Door {
             }
             Ask::Unreserve { name } => Wish::Unbook(name),
             Ask::Reload => Wish::Reload,
+            Ask::JobFile { job } => return self.job_file(&board, uid, job),
             Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
             | Ask::Wait { .. }
-            | Ask::JobFile { .. }
             | Ask::Node(_)
             | Ask::Shutdown => {
                 return refused(RefusalKind::Usage, "not here");
@@ -314,17 +317,25 @@ impl Door {
         }
     }
 
-    /// Answers when the job has ended; looks now and then whether the client still waits.
-    fn wait(&self, conn: &Conn, uid: Uid, job: JobId) -> Result<(), IpcError> {
+    /// Answers when the job has ended, and before that with the progress of an array, if that is wanted; looks now and then whether the client
+    /// still waits.
+    fn wait(&self, conn: &Conn, uid: Uid, job: JobId, progress: bool) -> Result<(), IpcError> {
         let Some(replies) = self.tell(uid, false, Wish::Wait(job)) else { return send(conn, &going_away()) };
+        let mut progress = progress.then(|| Progress::new(self, job));
+        let mut looked = Instant::now();
         loop {
-            match replies.recv_timeout(LOOK) {
+            if let Some(news) = progress.as_mut().and_then(Progress::news) {
+                send(conn, &Reply::Progress(news))?;
+            }
+            match replies.recv_timeout(if progress.is_some() { NEWS } else { LOOK }) {
                 Ok(reply) => {
                     conn.set_timeouts(Some(SILENCE), Some(SILENCE))?;
                     return send(conn, &reply);
                 }
                 Err(RecvTimeoutError::Disconnected) => return send(conn, &going_away()),
+                Err(RecvTimeoutError::Timeout) if looked.elapsed() < LOOK => {}
                 Err(RecvTimeoutError::Timeout) => {
+                    looked = Instant::now();
                     conn.set_timeouts(Some(Duration::from_millis(1)), Some(SILENCE))?;
                     match conn.recv(MAX_FRAME) {
                         Err(IpcError::Timeout) => {}

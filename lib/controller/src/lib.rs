@@ -5,6 +5,7 @@
 //! They hand the first one inputs over a bounded channel. Listings are served from the `board`, immutable records that are
 //! published after each turn, so that no question stops the loop.
 
+mod arrays;
 mod board;
 mod convert;
 mod courier;
@@ -22,6 +23,7 @@ mod post;
 mod snapshot;
 mod standing;
 mod start;
+mod tasks;
 mod upkeep;
 mod view;
 

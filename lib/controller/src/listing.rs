@@ -5,21 +5,24 @@ use crate::{
     board::Board,
     door::{Door, refused, send},
     standing::Standing,
-    view::{self, Sight},
+    tasks::{Shown, Split},
+    view::Sight,
 };
-use gq_cluster::Job;
+use gq_cluster::{Job, NewJob};
 use gq_ipc::{Conn, IpcError};
 use gq_model::{JobId, JobRef, JobState, Timestamp, Uid};
 use gq_proto::{
-    ExplanationView, HolderView, JobView, ListAsk, MAX_EXPLAINED, PriorityView, RefusalKind, Reply,
-    Selection, ShareView,
+    ArrayView, ExplanationView, HolderView, JobView, ListAsk, MAX_EXPLAINED, PriorityView, RefusalKind,
+    Reply, Selection, ShareView,
 };
 use gq_sched::Explanation;
 use gq_store::StoreError;
-use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, mem::take, sync::Arc};
 
 /// Jobs of one frame of a listing.
 const LIST_CHUNK: usize = 256;
+/// Most bytes of lists of tasks in one frame: an array may have many ranges of them.
+const LIST_TASKS: usize = 2 << 20;
 /// Most ids that one listing names: each is looked up on disk.
 const MAX_NAMED: usize = 4096;
 /// Most ended jobs of a listing by state.
@@ -42,20 +45,11 @@ impl Door {
         let sight =
             Sight { board: &board, standing: &standing, told: told.as_deref(), now: gq_daemon::now() };
         if !select.jobs.is_empty() {
-            return match self.named(&sight, select) {
-                Ok((mut jobs, unknown)) => {
-                    if list.by_start {
-                        jobs.sort_by_key(|view| view.expected_start.unwrap_or(Timestamp(i64::MAX)));
-                    }
-                    let explained = if list.explain { self.explained(&board, &jobs) } else { Vec::new() };
-                    send_jobs(conn, jobs.into_iter(), unknown, explained, &board)
-                }
-                Err(error) => send(conn, &refused(RefusalKind::Policy, error.to_string())),
-            };
+            return self.list_named(conn, &sight, list);
         }
         let ended: Vec<&str> = select.states.iter().filter(|s| s.has_ended()).map(|s| s.name()).collect();
         let past = if ended.is_empty() { Ok(Vec::new()) } else { self.past(select, &ended) };
-        let mut past = match past {
+        let past = match past {
             Ok(past) => past,
             Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
         };
@@ -67,59 +61,72 @@ impl Door {
         } else {
             live.sort_by_cached_key(|job| in_queue(&standing, job));
         }
-        let live = live.into_iter().flat_map(|job| view::live(&sight, job));
-        let live = live.filter(|view| fits_state(select, view));
-        past.sort_by_key(|view| view.id);
-        send_jobs(conn, past.into_iter().chain(live), Vec::new(), Vec::new(), &board)
+        let split = Split::of(list);
+        let shown = past.into_iter().map(Shown::ended).chain(live.into_iter().map(Shown::living));
+        let views = shown.flat_map(|shown| shown.views(self, &sight, split));
+        let views = views.filter(|view| view.as_ref().map_or(true, |view| fits_state(select, view)));
+        send_jobs(conn, views, Frame::first(&board))
     }
 
     /// Jobs by id: of each, what lives of it and what has ended.
-    fn named(
-        &self,
-        sight: &Sight<'_>,
-        select: &Selection,
-    ) -> Result<(Vec<JobView>, Vec<JobRef>), StoreError> {
-        let (mut jobs, mut unknown) = (Vec::new(), Vec::new());
-        let mut seen = BTreeSet::new();
+    fn list_named(&self, conn: &Conn, sight: &Sight<'_>, list: &ListAsk) -> Result<(), IpcError> {
+        let (select, split) = (&list.select, Split::of(list));
+        let (mut shown, mut first) = (Vec::new(), Frame::first(sight.board));
         let mut asked = BTreeSet::new();
-        for reference in select.jobs.iter().filter(|reference| asked.insert(reference.to_string())) {
-            let live = sight.board.job(reference.job);
-            // A plain live job has nothing in history that its view does not tell.
-            let has_past = live.is_none_or(|job| job.array);
-            let past = if has_past { self.with_history(|history| history.job(reference.job))? } else { None };
-            if live.is_none() && past.is_none() {
-                unknown.push(reference.clone());
-                continue;
-            }
-            let views = live.into_iter().flat_map(|job| view::live(sight, job));
-            let views = past.iter().flat_map(view::ended).chain(views);
-            for view in views.filter(|v| {
-                view::means(reference.tasks.as_ref(), v) && fits_state(select, v) && fits_words(select, v)
-            }) {
-                if seen.insert((view.id, view.array_task_id, view.array_tasks.clone())) {
-                    jobs.push(view);
-                }
+        for named in select.jobs.iter().filter(|named| asked.insert(named.to_string())) {
+            match Shown::named(self, sight, named.job, named.tasks.clone()) {
+                Ok(Some(job)) => shown.push(job),
+                Ok(None) => first.unknown.push(named.clone()),
+                Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
             }
         }
-        Ok((jobs, unknown))
+        if list.explain {
+            first.explained = self.explained(sight.board, select);
+        }
+        match self.arrays(sight.board, select, sight.now) {
+            Ok(arrays) => first.arrays = arrays,
+            Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
+        }
+        let mut seen = BTreeSet::new();
+        let views = shown.into_iter().flat_map(|shown| shown.views(self, sight, split));
+        let mut is_meant = |view: &JobView| {
+            fits_state(select, view)
+                && fits_words(select, view)
+                // A job that is named once is named as a whole, or its tasks once each.
+                && (asked.len() == 1 || seen.insert((view.id, view.array_task_id, view.array_tasks.clone())))
+        };
+        let views = views.filter(|view| view.as_ref().map_or(true, &mut is_meant));
+        if !list.by_start {
+            return send_jobs(conn, views, first);
+        }
+        match views.collect::<Result<Vec<_>, _>>() {
+            Ok(mut jobs) => {
+                jobs.sort_by_key(|view| view.expected_start.unwrap_or(Timestamp(i64::MAX)));
+                send_jobs(conn, jobs.into_iter().map(Ok), first)
+            }
+            Err(error) => send(conn, &refused(RefusalKind::Policy, error.to_string())),
+        }
     }
 
-    fn past(&self, select: &Selection, states: &[&str]) -> Result<Vec<JobView>, StoreError> {
+    /// Jobs of which something ended in one of these states, by id.
+    fn past(&self, select: &Selection, states: &[&str]) -> Result<Vec<NewJob>, StoreError> {
         self.with_history(|history| {
-            let mut views = Vec::new();
-            for id in history.ended_in(states, MAX_ENDED)? {
-                let job = history.job(id)?;
-                let ended = job.iter().flat_map(view::ended);
-                views.extend(ended.filter(|view| fits_state(select, view) && fits_words(select, view)));
+            let mut ids = history.ended_in(states, MAX_ENDED)?;
+            ids.sort_unstable();
+            let mut jobs = Vec::new();
+            for id in ids {
+                let job = history.accepted(id)?;
+                jobs.extend(job.filter(|job| fits(select, job.uid, &job.spec.name, &job.shape.partition)));
             }
-            Ok(views)
+            Ok(jobs)
         })
     }
 
-    /// Explanations of those of these jobs that wait.
-    fn explained(&self, board: &Board, jobs: &[JobView]) -> Vec<ExplanationView> {
-        let mut waiting: Vec<JobId> =
-            jobs.iter().filter(|job| job.state == JobState::Pending.name()).map(|job| job.id).collect();
+    /// Explanations of those of the named jobs that wait.
+    fn explained(&self, board: &Board, select: &Selection) -> Vec<ExplanationView> {
+        let waits = |job: &&Arc<Job>| !job.waiting.is_empty() && fits_job(select, job);
+        let jobs = select.jobs.iter().filter_map(|named| board.job(named.job)).filter(waits);
+        let mut waiting: Vec<JobId> = jobs.map(|job| job.id).collect();
         waiting.dedup();
         waiting.truncate(MAX_EXPLAINED);
         if waiting.is_empty() {
@@ -154,11 +161,7 @@ impl Door {
         }
         let mut views: Vec<PriorityView> = jobs.into_iter().map(|job| priority(&standing, job)).collect();
         views.sort_by_key(|view| (Reverse(view.total), view.id));
-        send_chunks(conn, &views, |jobs, more| Reply::Priorities {
-            jobs,
-            unknown: std::mem::take(&mut unknown),
-            more,
-        })
+        send_chunks(conn, &views, |jobs, more| Reply::Priorities { jobs, unknown: take(&mut unknown), more })
     }
 
     /// The tree of fair share.
@@ -258,25 +261,51 @@ fn send_chunks<T: Clone>(
     }
 }
 
+/// What goes with the first frame of a listing.
+struct Frame {
+    unknown: Vec<JobRef>,
+    explained: Vec<ExplanationView>,
+    arrays: Vec<ArrayView>,
+    degraded: Option<String>,
+}
+
+impl Frame {
+    fn first(board: &Board) -> Self {
+        let degraded = board.degraded.clone();
+        Self { unknown: Vec::new(), explained: Vec::new(), arrays: Vec::new(), degraded }
+    }
+}
+
 fn send_jobs(
     conn: &Conn,
-    jobs: impl Iterator<Item = JobView>,
-    mut unknown: Vec<JobRef>,
-    explained: Vec<ExplanationView>,
-    board: &Board,
+    jobs: impl Iterator<Item = Result<JobView, StoreError>>,
+    mut first: Frame,
 ) -> Result<(), IpcError> {
     let mut jobs = jobs.peekable();
-    let mut degraded = board.degraded.clone();
     loop {
-        let chunk: Vec<JobView> = jobs.by_ref().take(LIST_CHUNK).collect();
+        let (mut chunk, mut tasks) = (Vec::new(), 0);
+        while chunk.len() < LIST_CHUNK && tasks < LIST_TASKS {
+            match jobs.next() {
+                Some(Ok(job)) => {
+                    tasks += job.array_tasks.as_ref().map_or(0, String::len);
+                    chunk.push(job);
+                }
+                Some(Err(error)) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
+                None => break,
+            }
+        }
         let more = jobs.peek().is_some();
         // Each beside its job: a frame is shown before the next one comes.
-        let here = explained.iter().filter(|e| chunk.iter().any(|job| job.id == e.id)).cloned().collect();
-        let (unknown, degraded) = (std::mem::take(&mut unknown), degraded.take());
-        send(
-            conn,
-            &Reply::Jobs { jobs: chunk, unknown, degraded, explained: here, arrays: Vec::new(), more },
-        )?;
+        let beside = |e: &&ExplanationView| chunk.iter().any(|job: &JobView| job.id == e.id);
+        let reply = Reply::Jobs {
+            explained: first.explained.iter().filter(beside).cloned().collect(),
+            unknown: take(&mut first.unknown),
+            degraded: first.degraded.take(),
+            arrays: take(&mut first.arrays),
+            jobs: chunk,
+            more,
+        };
+        send(conn, &reply)?;
         if !more {
             return Ok(());
         }

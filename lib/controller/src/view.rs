@@ -3,13 +3,13 @@
 use crate::{board::Board, cuts, forecast::Told, standing::Standing};
 use gq_cluster::{Booking, HeldBy, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping};
 use gq_model::{
-    CardUse, IndexSet, JobId, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber, TaskIndex,
-    Timestamp, output_path,
+    CardUse, IndexSet, JobId, JobSpec, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber,
+    TaskIndex, Timestamp, output_path,
 };
 use gq_proto::{
     CardView, GpuView, JobView, NodeView, PartitionView, ReservationView, ReservedView, SliceView,
 };
-use gq_store::{EndedJob, EndedRun};
+use gq_store::{Alike, EndedRun};
 
 /// Most jobs that the view of a reservation names.
 const MOST_NAMED: usize = 256;
@@ -19,17 +19,18 @@ struct Face<'a> {
     id: JobId,
     uid: gq_model::Uid,
     user: &'a str,
-    spec: &'a gq_model::JobSpec,
+    spec: &'a JobSpec,
     shape: &'a gq_cluster::Shape,
     payer: &'a Payer,
     priority: i64,
     submitted: Timestamp,
     begin: Option<Timestamp>,
     array: bool,
+    at_once: Option<u32>,
 }
 
 impl<'a> Face<'a> {
-    fn of_job(job: &'a Job) -> Self {
+    fn of_job(sight: &Sight<'_>, job: &'a Job) -> Self {
         Self {
             id: job.id,
             uid: job.uid,
@@ -37,10 +38,11 @@ impl<'a> Face<'a> {
             spec: &job.spec,
             shape: &job.shape,
             payer: &job.payer,
-            priority: job.priority,
+            priority: sight.standing.priority(job),
             submitted: job.submitted,
             begin: job.not_before.or(job.spec.begin),
             array: job.array,
+            at_once: job.at_once,
         }
     }
 
@@ -56,6 +58,7 @@ impl<'a> Face<'a> {
             submitted: new.at,
             begin: new.spec.begin,
             array: new.array,
+            at_once: new.spec.array.as_ref().and_then(|array| array.at_once),
         }
     }
 
@@ -67,18 +70,7 @@ impl<'a> Face<'a> {
         state: JobState,
         reason: Reason,
     ) -> JobView {
-        let fields = PatternFields {
-            key: RunKey { job: self.id, task, run },
-            array: self.array.then_some((self.id, task)),
-            name: &self.spec.name,
-            user: self.user,
-            node,
-        };
-        let stdout = output_path(self.spec.stdout.as_deref(), &self.spec.work_dir, &fields);
-        let stderr = match &self.spec.stderr {
-            Some(pattern) => output_path(Some(pattern), &self.spec.work_dir, &fields),
-            None => stdout.clone(),
-        };
+        let (stdout, stderr) = files(self.id, self.user, self.spec, self.array, (task, run), node);
         JobView {
             id: self.id,
             array_job_id: self.array.then_some(self.id),
@@ -119,6 +111,12 @@ impl<'a> Face<'a> {
             exit_code: None,
             signal: None,
             run: run.0,
+            restarts: 0,
+            suspended: None,
+            dependency: self.spec.dependency.as_ref().map(ToString::to_string),
+            deadline: self.spec.deadline,
+            time_min: self.spec.time_min,
+            array_throttle: self.at_once,
             stdout,
             stderr,
             work_dir: self.spec.work_dir.clone(),
@@ -128,6 +126,25 @@ impl<'a> Face<'a> {
             exclusive: self.spec.exclusive,
         }
     }
+}
+
+/// The output and the error file of a run.
+fn files(
+    job: JobId,
+    user: &str,
+    spec: &JobSpec,
+    array: bool,
+    (task, run): (TaskIndex, RunNumber),
+    node: Option<&NodeName>,
+) -> (String, String) {
+    let array = array.then_some((job, task));
+    let fields = PatternFields { key: RunKey { job, task, run }, array, name: &spec.name, user, node };
+    let stdout = output_path(spec.stdout.as_deref(), &spec.work_dir, &fields);
+    let stderr = match &spec.stderr {
+        Some(pattern) => output_path(Some(pattern), &spec.work_dir, &fields),
+        None => stdout.clone(),
+    };
+    (stdout, stderr)
 }
 
 /// What views of live jobs are made from.
@@ -157,44 +174,34 @@ impl Sight<'_> {
     }
 }
 
-/// The views of a live job: one for its waiting tasks, one for each run.
-pub(crate) fn live(sight: &Sight<'_>, job: &Job) -> Vec<JobView> {
-    let mut face = Face::of_job(job);
-    face.priority = sight.standing.priority(job);
-    let mut views = Vec::with_capacity(1 + job.runs.len());
-    for (tasks, apart) in waiting_alike(job) {
-        let Some(first) = tasks.first().map(TaskIndex) else { continue };
-        let (mut reason, mut expected, place) = sight.outlook(job);
-        let whole = job.held.is_some() || !job.is_free();
-        if let Some((why, at)) = apart.filter(|_| !whole) {
-            (reason, expected) = (why, at);
-        }
-        let attempts = job.attempts.get(&first).copied().unwrap_or_default();
-        let mut view = face.view(first, attempts, None, JobState::Pending, reason);
-        view.expected_start = expected;
-        view.expected_node = place.filter(|_| apart.is_none()).cloned();
-        view.first_promise = job.first_promise;
-        view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
-        view.array_tasks = job.array.then(|| match job.at_once {
-            Some(most) => format!("{tasks}%{most}"),
-            None => tasks.to_string(),
-        });
-        views.push(view);
+/// The view of tasks of a live job that wait together.
+pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet, apart: Apart) -> JobView {
+    let face = Face::of_job(sight, job);
+    let first = TaskIndex(tasks.first().unwrap_or(0));
+    let (mut reason, mut expected, place) = sight.outlook(job);
+    let whole = job.held.is_some() || !job.is_free();
+    if let Some((why, at)) = apart.filter(|_| !whole) {
+        (reason, expected) = (why, at);
     }
-    let runs = job.runs.iter().map(|(task, run)| {
-        let mut view = running(sight.board, &face, *task, run);
-        (view.first_promise, view.last_promise) = (job.first_promise, run.promised);
-        view
+    let attempts = job.attempts.get(&first).copied().unwrap_or_default();
+    let mut view = face.view(first, attempts, None, JobState::Pending, reason);
+    view.expected_start = expected;
+    view.expected_node = place.filter(|_| apart.is_none()).cloned();
+    view.first_promise = job.first_promise;
+    view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
+    view.restarts = attempts.0;
+    view.array_tasks = job.array.then(|| match job.at_once {
+        Some(most) => format!("{tasks}%{most}"),
+        None => tasks.to_string(),
     });
-    views.extend(runs);
-    views
+    view
 }
 
 /// Why tasks of an array wait by themselves, and until when if that is known; none for those that wait as the job does.
-type Apart = Option<(Reason, Option<Timestamp>)>;
+pub(crate) type Apart = Option<(Reason, Option<Timestamp>)>;
 
 /// The tasks of a job that wait, those together that wait for the same.
-fn waiting_alike(job: &Job) -> Vec<(IndexSet, Apart)> {
+pub(crate) fn waiting_alike(job: &Job) -> Vec<(IndexSet, Apart)> {
     let mut rest = job.waiting.clone();
     let mut alike = Vec::new();
     let mut take = |tasks: IndexSet, why: (Reason, Option<Timestamp>)| {
@@ -220,7 +227,23 @@ fn waiting_alike(job: &Job) -> Vec<(IndexSet, Apart)> {
     alike
 }
 
-fn running(board: &Board, face: &Face<'_>, task: TaskIndex, run: &Run) -> JobView {
+/// The view of one task of an array that waits, from that of all: what each has for itself is said anew.
+pub(crate) fn waiting_task(job: &Job, all: &JobView, task: u32) -> JobView {
+    let attempts = job.attempts.get(&TaskIndex(task)).copied().unwrap_or_default();
+    let mut view = JobView {
+        array_task_id: Some(task),
+        array_tasks: None,
+        run: attempts.0,
+        restarts: attempts.0,
+        ..all.clone()
+    };
+    (view.stdout, view.stderr) = files(job.id, &job.user, &job.spec, true, (TaskIndex(task), attempts), None);
+    view
+}
+
+/// The view of a run of a live job.
+pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) -> JobView {
+    let (board, face) = (sight.board, Face::of_job(sight, job));
     let state = state_of(board, run);
     let makes_room = matches!(run.stopping, Some(Stopping::Preempt { .. }));
     let reason = if makes_room { Reason::Preempted } else { Reason::None };
@@ -230,6 +253,8 @@ fn running(board: &Board, face: &Face<'_>, task: TaskIndex, run: &Run) -> JobVie
     view.cpus = run.cpus;
     view.memory_mib = run.memory;
     view.gpus = gpus(&run.node, &run.cards);
+    view.restarts = run.number.0.saturating_sub(1);
+    (view.first_promise, view.last_promise) = (job.first_promise, run.promised);
     if let Some(node) = board.node(&run.node) {
         name_slices(node, &run.cards, &mut view.gpus);
     }
@@ -265,17 +290,32 @@ fn name_slices(node: &Node, cards: &[CardUse], gpus: &mut [GpuView]) {
     }
 }
 
-/// The views of what has ended of a job: the last run of each task, and tasks that never started.
-pub(crate) fn ended(job: &EndedJob) -> Vec<JobView> {
-    let face = Face::of_new(&job.new);
-    job.runs.iter().filter(|run| !run.again).map(|run| ended_run(&face, run)).collect()
+/// The view of tasks that ended alike.
+pub(crate) fn ended_alike(new: &NewJob, alike: &Alike) -> JobView {
+    let mut view = ended_task(new, &alike.first);
+    if !new.array || (alike.tasks.len() == 1 && alike.first.tasks.is_none()) {
+        return view;
+    }
+    view.array_task_id = None;
+    view.array_tasks = Some(alike.tasks.to_string());
+    (view.start_time, view.end_time) = (alike.started, Some(alike.ended));
+    if alike.tasks.len() > 1 && alike.first.tasks.is_none() {
+        // Where each was, and what it held there, is its own.
+        view.nodes.clear();
+        view.gpus.clear();
+        view.reason_detail = None;
+    }
+    view
 }
 
-fn ended_run(face: &Face<'_>, run: &EndedRun) -> JobView {
+/// The view of a task's last run, or of tasks that never started.
+pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
+    let face = Face::of_new(new);
     let state = JobState::Ended(run.outcome.end);
     let never_started = run.node.is_none();
     let number = if never_started { RunNumber(run.run.0.saturating_sub(1)) } else { run.run };
     let mut view = face.view(run.task, number, run.node.as_ref(), state, run.outcome.reason);
+    view.restarts = run.run.0.saturating_sub(1);
     view.array_task_id = (face.array && run.tasks.is_none()).then_some(run.task.0);
     view.array_tasks = run.tasks.clone();
     view.reason_detail = Some(run.outcome.detail.clone()).filter(|detail| !detail.is_empty());
@@ -288,16 +328,6 @@ fn ended_run(face: &Face<'_>, run: &EndedRun) -> JobView {
     view.exit_code = run.outcome.exit_code;
     view.signal = run.outcome.signal;
     view
-}
-
-/// Whether a view is one of the tasks that are meant.
-pub(crate) fn means(tasks: Option<&IndexSet>, view: &JobView) -> bool {
-    let Some(tasks) = tasks else { return true };
-    match (view.array_task_id, &view.array_tasks) {
-        (Some(task), _) => tasks.contains(task),
-        (None, Some(_)) => true,
-        (None, None) => tasks.contains(0),
-    }
 }
 
 fn holder(board: &Board, who: (JobId, TaskIndex)) -> String {

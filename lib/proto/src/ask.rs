@@ -66,6 +66,9 @@ pub struct ListAsk {
     /// Each ended task of an array by itself; else those that ended alike are one.
     #[serde(default)]
     pub split: bool,
+    /// Each waiting task of an array by itself, too, as far as there are not too many; else those that wait for one reason are one.
+    #[serde(default)]
+    pub split_waiting: bool,
     /// Explain why the jobs wait that are named by id; the first [`MAX_EXPLAINED`] that do.
     #[serde(default)]
     pub explain: bool,

@@ -46,7 +46,7 @@ pub struct ArrayView {
     pub expected_end: Option<Timestamp>,
 }
 
-/// A job, or one task of an array, or the tasks of an array that wait for one reason.
+/// A job, or one task of an array, or the tasks of an array that wait for one reason or ended alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {
     /// The job.
@@ -57,7 +57,7 @@ pub struct JobView {
     /// The task, when it is one of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_task_id: Option<u32>,
-    /// The tasks of an array that have not started, when it is those: `0-9%2`.
+    /// The tasks of an array that wait for one reason, or ended alike, when it is those: `0-9%2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_tasks: Option<String>,
     /// Its name.
@@ -145,6 +145,24 @@ pub struct JobView {
     pub signal: Option<u8>,
     /// Attempts so far.
     pub run: u32,
+    /// How often it was started again.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Since when it is suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Timestamp>,
+    /// What it waits for, as `afterok:17`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency: Option<String>,
+    /// By when it must have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// How far its time limit may be lowered to start it earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_min: Option<Seconds>,
+    /// How many tasks of its array may run at a time; none means as many as fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_throttle: Option<u32>,
     /// Its output file.
     pub stdout: String,
     /// Its error file.

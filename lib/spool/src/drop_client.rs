@@ -1,15 +1,16 @@
-//! The user's side of the drop box: making a job file there, as himself. Decides nothing about what is in it.
+//! The user's side of the spool: making a job file in the drop box, as himself, and reading it again when it was accepted. Decides
+//! nothing about what is in it.
 
 use crate::folder::{is_kind, mode_of};
 use crate::root::{DROP, DROP_MODE};
 use crate::{SpoolError, read_cluster_id};
-use gq_model::{ClusterId, Token};
+use gq_model::{ClusterId, MAX_JOB_FILE, Token};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, fdatasync, fsync, unlinkat};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub(crate) fn unfinished_name(token: Token) -> String {
     format!(".s.{token}")
 }
 
-/// The drop box as a user sees it.
+/// The drop box as a user sees it, and his accepted job files.
 #[derive(Debug)]
 pub struct DropClient {
     spool_dir: PathBuf,
@@ -79,6 +80,27 @@ impl DropClient {
             let _ = self.remove(token);
             SpoolError::Io { doing: "write", path: self.path(&name), source }
         })
+    }
+
+    /// Reads the accepted job file `job_file` (`jobs/<shard>/<id>.job`), as far as its user may: at most one byte more than one may have.
+    ///
+    /// # Errors
+    /// When it is not there, not readable or not named so.
+    pub fn read_job(&self, job_file: &str) -> Result<Vec<u8>, SpoolError> {
+        let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+        if !job_file.starts_with("jobs/") || !job_file.split('/').all(is_plain) {
+            return Err(SpoolError::Name {
+                name: job_file.to_owned(),
+                what: "not of the form jobs/<shard>/<id>.job",
+            });
+        }
+        let path = self.spool_dir.join(job_file);
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = open(&path, flags, Mode::empty()).map_err(SpoolError::io("open", &path))?;
+        let mut bytes = Vec::new();
+        let read = File::from(file).take(MAX_JOB_FILE as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|source| SpoolError::Io { doing: "read", path, source })?;
+        Ok(bytes)
     }
 
     /// Leaves the job file of `token` for the next look of the controller (`--offline`), durably.

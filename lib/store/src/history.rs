@@ -58,7 +58,7 @@ pub struct EndedJob {
 
 /// A reader of the past.
 pub struct History {
-    conn: Connection,
+    pub(crate) conn: Connection,
 }
 
 impl History {
@@ -131,11 +131,10 @@ pub(crate) fn token(conn: &Connection, token: Token) -> Result<Option<(JobId, Ui
 }
 
 pub(crate) fn job(conn: &Connection, id: JobId) -> Result<Option<EndedJob>, StoreError> {
-    let mut select = conn.prepare_cached("SELECT crc, body FROM event WHERE job = ? ORDER BY seq LIMIT 1")?;
-    let mut rows = select.query([crate::commit::signed(id.0)])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let Event::Submitted(new) = event(row, id)? else {
-        return Err(StoreError::Damaged(format!("the trail of job {id} does not begin with its submission")));
+    let new = match first_event(conn, id)? {
+        Some(Event::Submitted(new)) => new,
+        Some(_) => return Err(headless(id)),
+        None => return Ok(None),
     };
     let mut select = conn.prepare_cached("SELECT * FROM run WHERE job = ? ORDER BY task, run")?;
     let mut rows = select.query([crate::commit::signed(id.0)])?;
@@ -144,6 +143,17 @@ pub(crate) fn job(conn: &Connection, id: JobId) -> Result<Option<EndedJob>, Stor
         runs.push(run(row, id)?);
     }
     Ok(Some(EndedJob { new: *new, runs }))
+}
+
+/// What the trail of a job begins with.
+pub(crate) fn first_event(conn: &Connection, id: JobId) -> Result<Option<Event>, StoreError> {
+    let mut select = conn.prepare_cached("SELECT crc, body FROM event WHERE job = ? ORDER BY seq LIMIT 1")?;
+    let mut rows = select.query([crate::commit::signed(id.0)])?;
+    rows.next()?.map(|row| event(row, id)).transpose()
+}
+
+pub(crate) fn headless(id: JobId) -> StoreError {
+    StoreError::Damaged(format!("the trail of job {id} does not begin with its submission"))
 }
 
 pub(crate) fn trail(conn: &Connection, job: JobId) -> Result<Vec<Event>, StoreError> {
@@ -164,7 +174,7 @@ fn event(row: &Row<'_>, job: JobId) -> Result<Event, StoreError> {
     record::read(body, || format!("an event of job {job}"))
 }
 
-fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
+pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
     let damaged = |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {job}: {what}"));
     let state: gq_model::JobState = text(row, 7)?.parse().map_err(|e| damaged(&e))?;
     let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };

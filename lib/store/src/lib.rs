@@ -2,9 +2,11 @@
 //! lock, in one SQLite file.
 //!
 //! Knows events and rows, decides nothing. Rooms: `place` (folder, lock, ballast), `schema` (tables and their version),
-//! `commit` (one turn, one transaction), `load` (the state from its rows), `history` (what has ended, on a connection of its own).
+//! `commit` (one turn, one transaction), `load` (the state from its rows), `history` and `ends` (what has ended, on a
+//! connection of its own).
 
 mod commit;
+mod ends;
 mod history;
 mod load;
 mod place;
@@ -12,6 +14,7 @@ mod record;
 mod schema;
 
 pub use commit::Batch;
+pub use ends::Alike;
 pub use history::{EndedJob, EndedRun, History};
 pub use place::{Place, PlaceError};
 

@@ -218,6 +218,98 @@ fn a_first_promise_and_what_a_run_costs_outlive_the_controller_and_are_known_of_
     assert_eq!(life.cluster.ledger().licences_used("matlab"), 0);
 }
 
+/// An array of ten tasks: 0 to 5 ran, 1 and 4 of them failed with 3, 5 was tried twice; 6 to 9 never started.
+fn array(life: &mut Life) {
+    let Event::Submitted(mut new) = submitted() else { panic!("no submission") };
+    (new.array, new.tasks) = (true, IndexSet::range(0, 9));
+    life.turn(&node());
+    life.turn(&[Event::Submitted(new)]);
+    let run = |life: &mut Life, task: u32, run: u32, exit: u8, next: Next| {
+        let key = RunKey { job: JobId(1), task: TaskIndex(task), run: RunNumber(run) };
+        let Event::Allocated { node, boot, cpus, memory, cards, exclusive, rate, promised, at, .. } =
+            allocated()
+        else {
+            panic!("no allocation")
+        };
+        life.turn(&[Event::Allocated {
+            key,
+            node,
+            boot,
+            cpus,
+            memory,
+            cards,
+            exclusive,
+            rate,
+            promised,
+            at,
+        }]);
+        let (end, reason) = match exit {
+            0 => (End::Completed, Reason::None),
+            _ => (End::Failed, Reason::NonZeroExitCode),
+        };
+        let outcome = Outcome { exit_code: Some(exit), ..Outcome::without_exit(end, reason, "") };
+        let seconds = u64::from(task * 10 + run);
+        let (started, at) = (Some(NOW.after(Seconds(10 + seconds))), NOW.after(Seconds(100 + seconds)));
+        life.turn(&[Event::RunEnded { key, outcome, started, at, next }]);
+    };
+    run(life, 5, 1, 7, Next::Again { not_before: None, held: None, site_fault: false });
+    for (task, attempt, exit) in [(0, 1, 0), (4, 1, 3), (1, 1, 3), (3, 1, 0), (2, 1, 0), (5, 2, 0)] {
+        run(life, task, attempt, exit, Next::Over);
+    }
+    let outcome = Outcome::without_exit(End::Cancelled, Reason::Cancelled, "by ann");
+    life.turn(&[Event::TasksEnded {
+        job: JobId(1),
+        tasks: IndexSet::range(6, 9),
+        outcome,
+        at: NOW.after(Seconds(500)),
+    }]);
+}
+
+#[test]
+fn tasks_that_ended_alike_are_told_together_and_each_by_itself() {
+    let mut life = Life::first();
+    array(&mut life);
+    let history = life.history();
+    let groups = |only: Option<&str>| {
+        let only = only.map(|text| IndexSet::read(text).unwrap().0);
+        let groups = history.ends_alike(JobId(1), only.as_ref()).unwrap();
+        groups
+            .iter()
+            .map(|group| (group.tasks.to_string(), group.first.outcome.end, group.first.tasks.is_some()))
+            .collect::<Vec<_>>()
+    };
+    let set = str::to_string;
+    let all = [
+        (set("0,2-3,5"), End::Completed, false),
+        (set("1,4"), End::Failed, false),
+        (set("6-9"), End::Cancelled, true),
+    ];
+    assert_eq!(groups(None), all);
+    assert_eq!(
+        groups(Some("3-4,7")),
+        [(set("3"), End::Completed, false), (set("4"), End::Failed, false), (set("7"), End::Cancelled, true)]
+    );
+    assert_eq!(groups(Some("0,2")), [(set("0,2"), End::Completed, false)]);
+    assert_eq!(groups(Some("10-99")), []);
+    let failed = &history.ends_alike(JobId(1), None).unwrap()[1];
+    assert_eq!((failed.first.task, failed.first.outcome.exit_code), (TaskIndex(1), Some(3)));
+    assert_eq!(failed.started, Some(NOW.after(Seconds(21))), "that of the first");
+    assert_eq!(failed.ended, NOW.after(Seconds(141)), "that of the last");
+
+    let apart = |first, most| {
+        let runs = history.ends_apart(JobId(1), (first, 9), most).unwrap();
+        runs.iter().map(|run| (run.task.0, run.run.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(apart(0, 4), [(0, 1), (1, 1), (2, 1), (3, 1)]);
+    assert_eq!(apart(4, 4), [(4, 1), (5, 2)], "the last run of each");
+    assert_eq!(history.never_started(JobId(1), None).unwrap().len(), 1);
+    assert_eq!(history.failed(JobId(1)).unwrap().to_string(), "1,4,6-9");
+    assert_eq!(history.first_start(JobId(1)).unwrap(), Some(NOW.after(Seconds(11))));
+    let new = history.accepted(JobId(1)).unwrap().unwrap();
+    assert_eq!((new.array, new.tasks.len()), (true, 10));
+    assert!(history.accepted(JobId(2)).unwrap().is_none() && history.failed(JobId(2)).unwrap().is_empty());
+}
+
 #[test]
 fn the_columns_of_a_run_are_what_reports_look_for() {
     let mut life = Life::first();

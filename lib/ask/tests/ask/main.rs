@@ -5,12 +5,13 @@
 mod begin;
 mod forms;
 mod laws;
+mod life;
 mod refusals;
 
 use gq_ask::{Context, Early, Script, ScriptName, Submission, command, read_command_line};
-use gq_model::Timestamp;
+use gq_model::{ResourceLimit, Timestamp};
 use jiff::tz::TimeZone;
-use std::{ffi::OsString, path::Path};
+use std::{ffi::OsString, io, path::Path};
 
 /// 2026-12-01 20:00:00 in London, and in UTC.
 pub const NOW: i64 = 1_796_155_200;
@@ -23,6 +24,8 @@ pub struct Try<'a> {
     pub variables: Vec<(&'a str, &'a str)>,
     /// The bytes of the script or standard input.
     pub script: Vec<u8>,
+    /// The files that can be read.
+    pub files: Vec<(&'a str, &'a [u8])>,
     /// The clock, in seconds since 1970.
     pub now: i64,
     /// The time zone.
@@ -32,7 +35,8 @@ pub struct Try<'a> {
 impl Default for Try<'_> {
     fn default() -> Self {
         let (argv, variables) = (vec!["train.sh".into()], Vec::new());
-        Self { argv, variables, script: b"#!/bin/sh\n".to_vec(), now: NOW, zone: "Europe/London" }
+        let (script, files) = (b"#!/bin/sh\n".to_vec(), Vec::new());
+        Self { argv, variables, script, files, now: NOW, zone: "Europe/London" }
     }
 }
 
@@ -58,17 +62,30 @@ impl Try<'_> {
             None => Script { name, bytes: self.script },
         };
         let zone = || TimeZone::get(self.zone).unwrap();
+        let read = |path: &Path, most: usize| reader(&self.files, path, most);
         let context = Context {
             now: Timestamp::from_secs(self.now),
             zone: &zone,
             directory: Path::new("/home/ann"),
             host: "ws1",
             umask: 0o027,
-            limits: Vec::new(),
+            limits: limits(),
+            read: &read,
         };
         let variables = self.variables.iter().map(|(n, v)| (OsString::from(n), OsString::from(v)));
         line.resolve(&mut command, variables, script, context).map_err(|e| told(&e))
     }
+}
+
+/// Of the limits of the shell, the two that tests look at.
+pub fn limits() -> Vec<ResourceLimit> {
+    ["core", "nofile"].map(|name| ResourceLimit { name: name.into(), soft: Some(7) }).to_vec()
+}
+
+fn reader(files: &[(&str, &[u8])], path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let file = files.iter().find(|(name, _)| Path::new(name) == path);
+    let (_, bytes) = file.ok_or(io::ErrorKind::NotFound)?;
+    Ok(bytes.iter().copied().take(most + 1).collect())
 }
 
 /// Submits with these words before the script's name.

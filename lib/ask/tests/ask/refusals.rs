@@ -13,16 +13,16 @@ fn refused(text: &str) -> String {
 #[test]
 fn what_is_not_built_is_refused_by_name_everywhere() {
     for (text, name) in [
-        ("--array=0-99", "--array"),
-        ("-a 0-99", "-a (--array)"),
-        ("-a0-99", "-a (--array)"),
-        ("--dependency afterok:1", "--dependency"),
-        ("-d singleton", "-d (--dependency)"),
-        ("--requeue", "--requeue"),
-        ("--no-requeue", "--no-requeue"),
-        ("--signal=B:USR1@60", "--signal"),
-        ("--mail-type=ALL", "--mail-type"),
-        ("--wckey=submitit", "--wckey"),
+        ("--clusters=all", "--clusters"),
+        ("-M all", "-M (--clusters)"),
+        ("-Mall", "-M (--clusters)"),
+        ("-HM all", "-M (--clusters)"),
+        ("--cpu-bind=cores", "--cpu-bind"),
+        ("--export-file=env", "--export-file"),
+        ("--hint=compute_bound", "--hint with anything but nomultithread"),
+        ("--signal=R:USR1@60", "--signal=R: (leave to overlap a reservation)"),
+        ("--mail-type=END,INVALID_DEPEND", "--mail-type=INVALID_DEPEND"),
+        ("--get-user-env=10S", "--get-user-env with mode S (a shell that is no login)"),
         ("--nodes=2", "--nodes=2 (a job on more than one node)"),
         ("-N 2-4", "--nodes=2 (a job on more than one node)"),
         ("-n 4 --ntasks-per-node=2", "--ntasks=4 with --ntasks-per-node=2 (a job on more than one node)"),
@@ -34,7 +34,6 @@ fn what_is_not_built_is_refused_by_name_everywhere() {
         ("-L a:2|b", "--licenses with alternatives joined by |"),
         ("-q high,low", "--qos with more than one name"),
         ("--reservation=a,b", "--reservation with more than one name"),
-        ("-Hd singleton", "-d (--dependency)"),
         ("--exclusive=user", "--exclusive=user"),
         ("-p a,b", "--partition with more than one name"),
         ("--gpus=a100:1,h100:1", "a request for cards of more than one model"),
@@ -47,10 +46,10 @@ fn what_is_not_built_is_refused_by_name_everywhere() {
         let error = lines(&format!("#SBATCH -J x\n#SBATCH {text}")).unwrap_err();
         assert_eq!(without_hint(error), format!("train.sh:3: {words}"), "{text}");
     }
-    assert!(refused("--array=0-99").ends_with("; try a loop: for i in $(seq 0 9); do gqsub SCRIPT $i; done"));
-    let variables = vec![("GQSUB_ARRAY", "0-9")];
+    assert!(refused("--cpus-per-gpu=4").ends_with("; try --cpus-per-task"));
+    let variables = vec![("GQSUB_CLUSTERS", "all")];
     let error = Try { variables, ..Try::default() }.submit().unwrap_err();
-    assert!(error.starts_with("--array is not built yet in this version of gq"), "{error}");
+    assert!(error.starts_with("--clusters is not built yet in this version of gq"), "{error}");
     assert!(lines("#SBATCH hetjob").unwrap_err().contains("hetjob is not built yet"));
 }
 
@@ -61,6 +60,7 @@ fn an_unknown_option_is_told_with_the_nearest_known_one() {
         ("--job-nam=5", "--job-nam: no such option; try --job-name"),
         ("--workdir=/x", "--workdir: no such option; try --chdir"),
         ("--arry=1", "--arry: no such option; try --array"),
+        ("--depend=1", "--depend: no such option; try --dependency"),
         ("--xyzzy", "--xyzzy: no such option"),
         ("-Z", "-Z: no such option"),
     ] {
@@ -74,6 +74,7 @@ fn an_unknown_option_is_told_with_the_nearest_known_one() {
         ("GQSUB_CPUS-PER-TASK", "GQSUB_CPUS-PER-TASK: no such option; try GQSUB_CPUS_PER_TASK"),
         ("GQSUB_CONF", "GQSUB_CONF=v: only possible on the command line"),
         ("GQSUB_WRAP", "GQSUB_WRAP=v: only possible on the command line"),
+        ("GQSUB_RERUN_FAILED", "GQSUB_RERUN_FAILED=v: only possible on the command line"),
     ] {
         let variables = vec![(name, "v")];
         assert_eq!(Try { variables, ..Try::default() }.submit().unwrap_err(), want);
@@ -170,6 +171,55 @@ fn a_bad_value_is_refused_with_its_place() {
         "-L a@db:2",
         "-L a:1:2",
         "-L a:4294967295,a:1",
+        "-a x",
+        "-a 3-1",
+        "-a 0-9%x",
+        "-a 0-4000000",
+        "-a 0-999999:2",
+        "--array=",
+        "-d afterok:",
+        "-d afterok:x",
+        "-d afterok:1,afterany:2?after:3",
+        "-d afterok:1+5",
+        "-d sometime:1",
+        "--kill-on-invalid-dep=perhaps",
+        "--time-min=soon",
+        "--time-min=0",
+        "--deadline=never",
+        "--signal=NOPE",
+        "--signal=65",
+        "--signal=0",
+        "--signal=B:",
+        "--signal=X:USR1",
+        "--signal=USR1@",
+        "--signal=USR1@65536",
+        "--signal=USR1@-1",
+        "--max-wait=4h:shout",
+        "--max-wait=0",
+        "--max-wait=x",
+        "--max-wait=:cancel",
+        "--retry=x",
+        "--retry=1001",
+        "--retry=3:0",
+        "--retry=3:256",
+        "--retry=3:",
+        "--retry=3:1,,2",
+        "--requeue=maybe",
+        "--get-user-env=0",
+        "--get-user-env=3601",
+        "--get-user-env=x",
+        "--propagate=NOFILE,X",
+        "--container=",
+        "--container=-v",
+        "--mail-type=SOMETIMES",
+        "--mail-type=NONE,END",
+        "--mail-type=",
+        "--mail-user=-x",
+        "--mail-user=a,,b",
+        "--mail-user=",
+        "--each=/no/such/file",
+        "--prep=/no/such/file",
+        "--prep=",
     ] {
         refused(text);
     }
@@ -205,6 +255,20 @@ fn words_that_contradict_each_other_are_refused() {
         ("--gpus=0 --gpu-mem=4G", "--gpu-mem=4G: contradicts --gpus=0"),
         ("--mem=4G --mem-per-cpu=2G", "--mem-per-cpu=2G: contradicts --mem=4G"),
         ("--offline --wait", "--offline: contradicts --wait"),
+        (
+            "--each=frames --array=0-9",
+            "--each=frames: contradicts --array=0-9; try --array=%N beside it says how many run at a time",
+        ),
+        (
+            "--array=%4",
+            "--array=%4: which tasks there are is not said; try indices such as 0-99%4, or --each=FILE beside it",
+        ),
+        ("--time=10 --time-min=20", "--time-min: contradicts --time=10:00, which is less"),
+        ("--deadline=2026-11-30", "--deadline: that time has passed"),
+        (
+            "--begin=now+2hours --deadline=now+1hour",
+            "--deadline: contradicts --begin, which is not before it",
+        ),
         (
             "--slice=1g.10gb --gpus=1",
             "--slice=1g.10gb: contradicts --gpus=1; try whole cards or slices: one of the two",

@@ -74,7 +74,7 @@ fields! {
     Fraction 'p' ["prioritynormal"] "PRIORITY" "its place as a fraction of the highest there is";
     Qos 'q' ["qos"] "QOS" "its quality of service (QOS)";
     Exclude 'x' ["excnodes"] "EXC_NODES" "nodes it does not want: not told";
-    Dependency 'E' ["dependency"] "DEPENDENCY" "jobs it waits for: none yet";
+    Dependency 'E' ["dependency"] "DEPENDENCY" "what it waits for: afterok:17, singleton";
     Reservation 'v' ["reservation"] "RESERVATION" "the advance reservation it runs in";
     Licences 'W' ["licenses" "licences"] "LICENSES" "the licences it holds while it runs";
     Command 'o' ["command"] "COMMAND" "its script, as it was named";
@@ -83,7 +83,12 @@ fields! {
     Stderr ' ' ["stderr"] "STDERR" "its error file";
     Comment 'k' ["comment"] "COMMENT" "its comment";
     Exit ' ' ["exitcode" "exit_code"] "EXIT_CODE" "exit code and signal of its script, as 1:0";
-    Run ' ' ["run" "restartcnt"] "RUN" "attempts so far";
+    Run ' ' ["run"] "RUN" "attempts so far";
+    Restarts ' ' ["restartcnt" "restarts"] "RESTARTS" "how often it was started again";
+    Suspended ' ' ["suspended"] "SUSPENDED" "since when it is suspended";
+    Deadline ' ' ["deadline"] "DEADLINE" "by when it must have ended";
+    TimeMin ' ' ["timemin" "time_min"] "TIME_MIN" "how far its time limit may be lowered to start it earlier";
+    Throttle ' ' ["arraythrottle" "array_throttle"] "ARRAY_THROTTLE" "how many tasks of its array may run at a time";
 }
 
 /// What is shown where there is nothing, as Slurm writes it.
@@ -118,6 +123,9 @@ impl Field {
                 | Self::Priority
                 | Self::Fraction
                 | Self::Run
+                | Self::Restarts
+                | Self::Throttle
+                | Self::TimeMin
                 | Self::PromiseError
         )
     }
@@ -209,7 +217,18 @@ impl Field {
             Self::Detail => return or_null(&job.reason_detail, out),
             Self::Command => return or_null(&job.command, out),
             Self::Comment => return or_null(&job.comment, out),
-            Self::Exclude | Self::Dependency => out.write_str(NULL),
+            Self::Dependency => return or_null(&job.dependency, out),
+            Self::Restarts => write!(out, "{}", job.restarts),
+            Self::Suspended => write_time(job.suspended, clock, out),
+            Self::Deadline => write_time(job.deadline, clock, out),
+            Self::TimeMin => {
+                out.write_str(&job.time_min.map_or_else(|| NOT_KNOWN.into(), |t| format_limit(Some(t))))
+            }
+            Self::Throttle => match job.array_throttle {
+                Some(most) => write!(out, "{most}"),
+                None => out.write_str(NOT_KNOWN),
+            },
+            Self::Exclude => out.write_str(NULL),
         };
     }
 }

@@ -3,10 +3,13 @@
 
 use crate::escape::is_harmful;
 use gq_model::{CardHealth, MiB, Seconds, Timestamp};
-use gq_proto::{CardView, ExplanationView, JobView, NodeView, PartitionView};
+use gq_proto::{ArrayView, CardView, ExplanationView, JobView, NodeView, PartitionView};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Formatter};
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 /// Writes `value` as one line of JSON, without an end of line.
 ///
@@ -114,6 +117,12 @@ struct Job<'a> {
     exit_code: Option<u8>,
     signal: Option<u8>,
     run: u32,
+    restarts: u32,
+    suspended: Option<Time>,
+    dependency: Option<&'a str>,
+    deadline: Option<Time>,
+    time_min: Option<Seconds>,
+    array_throttle: Option<u32>,
     stdout: &'a str,
     stderr: &'a str,
     work_dir: &'a str,
@@ -164,6 +173,12 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         exit_code: job.exit_code,
         signal: job.signal,
         run: job.run,
+        restarts: job.restarts,
+        suspended: job.suspended.map(Time),
+        dependency: job.dependency.as_deref(),
+        deadline: job.deadline.map(Time),
+        time_min: job.time_min,
+        array_throttle: job.array_throttle,
         stdout: &job.stdout,
         stderr: &job.stderr,
         work_dir: &job.work_dir,
@@ -188,6 +203,34 @@ struct Why<'a> {
     ahead: Vec<u64>,
     ahead_count: u64,
     instead: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Array<'a> {
+    id: u64,
+    tasks: u64,
+    waiting: u64,
+    running: u64,
+    ended: BTreeMap<&'a str, u64>,
+    array_throttle: Option<u32>,
+    start_time: Option<Time>,
+    tasks_per_second: Option<f64>,
+    expected_end: Option<Time>,
+}
+
+/// How far an array is.
+pub(crate) fn array(array: &ArrayView) -> impl Serialize + '_ {
+    Array {
+        id: array.id.0,
+        tasks: array.tasks,
+        waiting: array.waiting,
+        running: array.running,
+        ended: array.ended.iter().map(|(state, count)| (state.as_str(), *count)).collect(),
+        array_throttle: array.at_once,
+        start_time: array.started.map(Time),
+        tasks_per_second: array.rate.map(|rate| rate as f64 / 1e3),
+        expected_end: array.expected_end.map(Time),
+    }
 }
 
 #[derive(Serialize)]

@@ -92,6 +92,12 @@ pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &C
     if let Some(detail) = &job.reason_detail {
         line(text, "  details: ", detail);
     }
+    if let Some(dependency) = &job.dependency {
+        line(text, "  dependency: ", dependency);
+    }
+    if let Some(deadline) = job.deadline.and_then(|at| clock.civil(at)) {
+        line(text, "  deadline: ", &deadline);
+    }
     let cell = |field: field::Field| {
         let mut text = String::new();
         field.write(job, clock, &mut text);

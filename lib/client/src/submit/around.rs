@@ -52,6 +52,13 @@ pub(super) fn script(path: Option<&Path>) -> Result<Script, Trouble> {
     Ok(Script { name, bytes })
 }
 
+/// Reads a file that an option names: `most` bytes and, if there are more, one more.
+pub(super) fn file(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads to the end, or to one byte more than a script may have.
 fn read(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -94,6 +101,7 @@ impl Around {
             host: &self.host,
             umask: self.umask,
             limits: self.limits.clone(),
+            read: &file,
         }
     }
 }

@@ -1,12 +1,18 @@
 //! Handing over and waiting, against somebody at the other end of the socket who answers, refuses, or goes away.
 
-use super::{hand_over::hand_over_within, store, wait_for};
+use super::{
+    hand_over::hand_over_within,
+    rerun, store,
+    wait::{Bar, wait_for},
+};
 use crate::trouble::Trouble;
 use gq_ask::{Context, Script, ScriptName, Submission};
 use gq_conf::Config;
 use gq_ipc::{Conn, Listener};
-use gq_model::{End, JobId, Outcome, Reason, Timestamp, Token};
-use gq_proto::{Ask, Asked, JobFile, MAX_FRAME, Refusal, RefusalKind, Reply, WaitedEnd};
+use gq_model::{ArrayAsk, End, IndexSet, JobId, Outcome, Reason, Timestamp, Token};
+use gq_proto::{
+    ArrayView, Ask, Asked, JobFile, MAX_FRAME, Refusal, RefusalKind, Reply, WaitedEnd, sha256_hex,
+};
 use gq_spool::{DropClient, Spool};
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +40,7 @@ impl Place {
     }
     fn stored(&self) -> (DropClient, Token) {
         let drop_box = DropClient::open(&self.dir.join("spool")).unwrap();
-        let token = store(&drop_box, submission()).unwrap();
+        let token = store(&drop_box, submission(), vec![b"A=1".to_vec()]).unwrap();
         (drop_box, token)
     }
     fn listen(&self) -> Listener {
@@ -64,6 +70,7 @@ fn submission() -> Submission {
         host: "h",
         umask: 0,
         limits: Vec::new(),
+        read: &super::around::file,
     };
     line.resolve(&mut command, std::iter::empty(), script, context).unwrap()
 }
@@ -87,7 +94,7 @@ fn what_is_stored_is_what_was_asked() {
     let file = JobFile::from_bytes(&bytes).unwrap();
     assert_eq!((file.token, file.uid.0), (token, nix::unistd::geteuid().as_raw()));
     assert_eq!((file.spec.name.as_str(), file.args), ("a.sh", vec![b"x y".to_vec()]));
-    assert_eq!(file.script, b"#!/bin/sh\n");
+    assert_eq!((file.script.as_slice(), file.env), (b"#!/bin/sh\n".as_slice(), vec![b"A=1".to_vec()]));
 }
 
 #[test]
@@ -173,7 +180,113 @@ fn waiting_outlives_gqd_and_ends_with_the_jobs_code() {
                 &Reply::Waited(WaitedEnd { job: JobId(17), end: End::Failed, outcome: Some(outcome) }),
             );
         });
-        wait_for(&place.conf, JobId(17))
+        wait_for(&place.conf, JobId(17), None)
     });
     assert_eq!(code, Ok(7));
+}
+
+#[test]
+fn progress_is_shown_until_the_end_comes_with_the_worst_code() {
+    let place = Place::new("progress");
+    let listener = place.listen();
+    let code = scope(|s| {
+        s.spawn(|| {
+            let (conn, ask) = asked(&listener);
+            assert_eq!(ask, Ask::Wait { job: JobId(17), progress: true });
+            for done in [1, 2] {
+                let ended = vec![("FAILED".to_owned(), done)];
+                answer(
+                    &conn,
+                    &Reply::Progress(ArrayView {
+                        id: JobId(17),
+                        tasks: 2,
+                        waiting: 2 - done,
+                        running: 0,
+                        ended,
+                        at_once: None,
+                        started: None,
+                        rate: None,
+                        expected_end: None,
+                    }),
+                );
+            }
+            let outcome = Outcome {
+                exit_code: Some(3),
+                ..Outcome::without_exit(End::Failed, Reason::None, String::new())
+            };
+            answer(
+                &conn,
+                &Reply::Waited(WaitedEnd { job: JobId(17), end: End::Failed, outcome: Some(outcome) }),
+            );
+        });
+        wait_for(&place.conf, JobId(17), Some(Bar::new()))
+    });
+    assert_eq!(code, Ok(3));
+}
+
+/// The accepted job file of an array of which tasks 1 and 3 failed, and what `--rerun-failed` makes of it.
+fn rerun_of(
+    place: &Place,
+    spoil: impl FnOnce(&mut JobFile, &mut String),
+    failed: IndexSet,
+) -> Result<(Submission, Vec<Vec<u8>>), Trouble> {
+    let mut old = submission();
+    old.spec.array = Some(ArrayAsk::of(IndexSet::range(0, 4), Some(2)));
+    let drop_box = DropClient::open(&place.dir.join("spool")).unwrap();
+    let token = store(&drop_box, old, vec![b"A=1".to_vec()]).unwrap();
+    let accepted = "jobs/00/17.job";
+    let stored = place.dir.join(format!("spool/drop/.s.{token}"));
+    let mut file = JobFile::from_bytes(&std::fs::read(&stored).unwrap()).unwrap();
+    file.items = (0..5).map(|n| vec![b'a' + n]).collect();
+    let mut sha256 = String::new();
+    spoil(&mut file, &mut sha256);
+    let bytes = file.to_bytes().unwrap();
+    if sha256.is_empty() {
+        sha256 = sha256_hex(&bytes);
+    }
+    std::fs::create_dir_all(place.dir.join("spool/jobs/00")).unwrap();
+    if sha256 != "gone" {
+        std::fs::write(place.dir.join("spool").join(accepted), bytes).unwrap();
+    }
+    let listener = place.listen();
+    scope(|s| {
+        s.spawn(|| {
+            let (conn, ask) = asked(&listener);
+            assert_eq!(ask, Ask::JobFile { job: JobId(17) });
+            answer(&conn, &Reply::JobFile { path: accepted.into(), sha256, failed, array: true });
+        });
+        let argv = ["gqsub", "--rerun-failed=17", "-t", "5"].map(Into::into).to_vec();
+        let line = gq_ask::read_command_line(&mut super::command(), argv).unwrap();
+        rerun::again(&place.conf, line, JobId(17))
+    })
+}
+
+#[test]
+fn what_failed_is_submitted_again_from_the_accepted_job_file() {
+    let place = Place::new("rerun");
+    let failed: IndexSet = [1, 3].into_iter().collect();
+    let (job, env) = rerun_of(&place, |_, _| {}, failed.clone()).unwrap();
+    assert_eq!(job.spec.array, Some(ArrayAsk::of(failed, Some(2))));
+    assert_eq!(job.spec.time_limit.map(|limit| limit.0), Some(300));
+    assert_eq!((job.script.as_slice(), job.args), (b"#!/bin/sh\n".as_slice(), vec!["x y".into()]));
+    assert_eq!((job.items, env), (vec![b"b".to_vec(), b"c".to_vec(), b"d".to_vec()], vec![b"A=1".to_vec()]));
+}
+
+#[test]
+fn what_cannot_be_submitted_again_is_told_with_its_code() {
+    let failed = || IndexSet::range(1, 1);
+    let place = Place::new("rerun-none");
+    let nothing = rerun_of(&place, |_, _| {}, IndexSet::default()).unwrap_err();
+    assert_eq!((nothing.code(), nothing.to_string()), (1, "nothing of job 17 has failed".into()));
+    let place = Place::new("rerun-changed");
+    let changed = rerun_of(&place, |_, sha256| *sha256 = "00".into(), failed()).unwrap_err();
+    assert_eq!(changed.code(), 1);
+    assert!(changed.to_string().contains("not the one that was accepted"), "{changed}");
+    let place = Place::new("rerun-gone");
+    let gone = rerun_of(&place, |_, sha256| *sha256 = "gone".into(), failed()).unwrap_err();
+    assert_eq!(gone.code(), 1);
+    assert!(gone.to_string().contains("is gone"), "{gone}");
+    let place = Place::new("rerun-other");
+    let other = rerun_of(&place, |file, _| file.uid.0 += 1, failed()).unwrap_err();
+    assert_eq!(other.code(), 5);
 }

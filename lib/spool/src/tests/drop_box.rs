@@ -30,6 +30,10 @@ fn a_job_file_goes_from_its_user_to_its_shard_and_back() {
     assert!(!site.drop(NAME).exists());
     assert_eq!(site.spool.list_jobs().unwrap(), [(0x0f, JobId(17))]);
     assert_eq!(site.spool.read_job(&job_file).unwrap(), dropped);
+    assert_eq!(client.read_job(&job_file).unwrap(), b"content", "its user reads it again");
+    for name in ["jobs/0f/../0f/17.job", "/etc/passwd", "drop/17.job", "jobs//17.job", "jobs/0f/18.job"] {
+        assert!(client.read_job(name).is_err(), "{name}");
+    }
 
     site.spool.give_back(&job_file, TOKEN).unwrap();
     assert_eq!(site.spool.read_drop(NAME).unwrap(), dropped);
