@@ -52,6 +52,8 @@ impl Runs {
             Record::Acked { key } => self.forget(*key),
             Record::Life { .. }
             | Record::Taken { .. }
+            | Record::Suspended { .. }
+            | Record::Resumed { .. }
             | Record::Exited { .. }
             | Record::Ended { .. }
             | Record::Refused { .. } => {}

@@ -119,12 +119,13 @@ impl<'a> Life<'a> {
             Event::Readable => self.hear(journal),
             Event::Child => return self.reap(journal),
             Event::Deadline => self.end(Cause::TimeLimit),
-            Event::Control(Control::Stop(kind)) => self.end(Cause::Stop(kind)),
-            Event::Control(Control::Signal(signal)) => {
+            Event::Control(Control::Stop(kind, _)) => self.end(Cause::Stop(kind)),
+            Event::Control(Control::Signal(signal, _)) => {
                 if self.exit.is_none() && (1..=64).contains(&signal) {
                     self.fence.signal(i32::from(signal));
                 }
             }
+            Event::Control(Control::Warn(_) | Control::Limit(_) | Control::Suspend | Control::Resume) => {}
         }
         false
     }

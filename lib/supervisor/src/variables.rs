@@ -249,6 +249,17 @@ mod tests {
             kill_wait: Seconds(1),
             array: Some((JobId(1), TaskIndex(0))),
             allow_test_run: false,
+            bounds: None,
+            stage: gq_model::Stage::Main,
+            restarts: None,
+            over_limit: Seconds(0),
+            until_deadline: false,
+            signal: None,
+            account: None,
+            qos: None,
+            user: String::new(),
+            name: None,
+            may_run_again: false,
         };
         let account = Account::nameless(Uid(7));
         let mut names = BTreeSet::new();

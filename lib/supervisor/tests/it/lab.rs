@@ -103,6 +103,17 @@ impl Lab {
             kill_wait: Seconds(20),
             array: None,
             allow_test_run: false,
+            bounds: None,
+            stage: gq_model::Stage::Main,
+            restarts: None,
+            over_limit: Seconds(0),
+            until_deadline: false,
+            signal: None,
+            account: None,
+            qos: None,
+            user: String::new(),
+            name: None,
+            may_run_again: false,
         };
         Job { file, assignment, mode: 0o640, tamper: |_| {} }
     }
