@@ -87,7 +87,7 @@ mod tests {
         let (path, scratch) = make_scratch(run.as_fd(), &account).unwrap();
         let first = fs::metadata(&path).unwrap();
         assert!(first.mode() & 0o7777 == 0o700 && is_empty_folder(scratch.as_fd()).unwrap());
-        for mode in [0, 0o777] {
+        for mode in [0o000, 0o777] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             make_scratch(run.as_fd(), &account).unwrap();
             let again = fs::metadata(&path).unwrap();
