@@ -2,7 +2,7 @@
 //! back. Decides nothing.
 
 use gq_host::StopKind;
-use gq_model::Seq;
+use gq_model::{Seconds, Seq};
 use gq_nodecore as core;
 use gq_nodelog as disk;
 use gq_proto::{Head, OrderBody, Report, ReportBody};
@@ -14,22 +14,12 @@ pub fn from_disk(record: disk::Record) -> core::Record {
             core::Record::Life { controller, taken }
         }
         disk::Record::Taken { seq, controller, what } => {
-            let order = match what {
-                disk::Taken::Start(assignment) => core::Order::Start(assignment),
-                disk::Taken::Stop { key, why } => core::Order::Stop(
-                    key,
-                    match why {
-                        disk::Why::Cancel => core::StopWhy::Cancel,
-                        disk::Why::Requeue => core::StopWhy::Requeue,
-                        disk::Why::Stray => core::StopWhy::Stray,
-                    },
-                ),
-                disk::Taken::Signal { key, signal } => core::Order::Signal(key, signal),
-            };
-            core::Record::Taken { seq, controller, order }
+            core::Record::Taken { seq, controller, order: from_taken(what) }
         }
         disk::Record::Up { key, pid: _, pid_start: _ } => core::Record::Up { key },
         disk::Record::Started { key, at, session: _ } => core::Record::Started { key, at },
+        disk::Record::Suspended { key, at } => core::Record::Suspended { key, at },
+        disk::Record::Resumed { key, at } => core::Record::Resumed { key, at },
         disk::Record::Exited { key, at } => core::Record::Exited { key, at },
         disk::Record::Ended { key, outcome, started, ended } => {
             core::Record::Ended { key, outcome, started, ended }
@@ -41,23 +31,49 @@ pub fn from_disk(record: disk::Record) -> core::Record {
     }
 }
 
+fn from_taken(what: disk::Taken) -> core::Order {
+    match what {
+        disk::Taken::Start(assignment) => core::Order::Start(assignment),
+        disk::Taken::Stop { key, why, reason } => {
+            let why = match why {
+                disk::Why::Cancel => core::StopWhy::Cancel,
+                disk::Why::Requeue => core::StopWhy::Requeue,
+                disk::Why::Stray => core::StopWhy::Stray,
+            };
+            core::Order::Stop(key, core::Stop { why, reason })
+        }
+        disk::Taken::Signal { key, signal, to } => core::Order::Signal(key, signal, to),
+        disk::Taken::Warn { key, reason } => core::Order::Warn(key, reason),
+        disk::Taken::Limit { key, limit } => core::Order::Limit(key, limit),
+        disk::Taken::Suspend { key } => core::Order::Suspend(key),
+        disk::Taken::Resume { key } => core::Order::Resume(key),
+    }
+}
+
+fn to_taken(order: core::Order) -> disk::Taken {
+    match order {
+        core::Order::Start(assignment) => disk::Taken::Start(assignment),
+        core::Order::Stop(key, core::Stop { why, reason }) => {
+            let why = match why {
+                core::StopWhy::Cancel => disk::Why::Cancel,
+                core::StopWhy::Requeue => disk::Why::Requeue,
+                core::StopWhy::Stray => disk::Why::Stray,
+            };
+            disk::Taken::Stop { key, why, reason }
+        }
+        core::Order::Signal(key, signal, to) => disk::Taken::Signal { key, signal, to },
+        core::Order::Warn(key, reason) => disk::Taken::Warn { key, reason },
+        core::Order::Limit(key, limit) => disk::Taken::Limit { key, limit },
+        core::Order::Suspend(key) => disk::Taken::Suspend { key },
+        core::Order::Resume(key) => disk::Taken::Resume { key },
+    }
+}
+
 /// A record that the mind wants appended; none for those that only supervisors (or a new life) write.
 pub fn to_disk(record: core::Record) -> Option<disk::Record> {
     Some(match record {
         core::Record::Taken { seq, controller, order } => {
-            let what = match order {
-                core::Order::Start(assignment) => disk::Taken::Start(assignment),
-                core::Order::Stop(key, why) => disk::Taken::Stop {
-                    key,
-                    why: match why {
-                        core::StopWhy::Cancel => disk::Why::Cancel,
-                        core::StopWhy::Requeue => disk::Why::Requeue,
-                        core::StopWhy::Stray => disk::Why::Stray,
-                    },
-                },
-                core::Order::Signal(key, signal) => disk::Taken::Signal { key, signal },
-            };
-            disk::Record::Taken { seq, controller, what }
+            disk::Record::Taken { seq, controller, what: to_taken(order) }
         }
         core::Record::Ended { key, outcome, started, ended } => {
             disk::Record::Ended { key, outcome, started, ended }
@@ -69,6 +85,8 @@ pub fn to_disk(record: core::Record) -> Option<disk::Record> {
         core::Record::Life { .. }
         | core::Record::Up { .. }
         | core::Record::Started { .. }
+        | core::Record::Suspended { .. }
+        | core::Record::Resumed { .. }
         | core::Record::Exited { .. } => return None,
     })
 }
@@ -77,19 +95,19 @@ pub fn to_disk(record: core::Record) -> Option<disk::Record> {
 pub fn from_order(body: OrderBody) -> core::Order {
     match body {
         OrderBody::Start(assignment) => core::Order::Start(assignment),
-        OrderBody::Stop { key, why, .. } => core::Order::Stop(
-            key,
-            match why {
+        OrderBody::Stop { key, why, reason } => {
+            let why = match why {
                 gq_proto::StopWhy::Cancel => core::StopWhy::Cancel,
                 gq_proto::StopWhy::Requeue => core::StopWhy::Requeue,
                 gq_proto::StopWhy::Stray => core::StopWhy::Stray,
-            },
-        ),
-        OrderBody::Signal { key, signal, .. } => core::Order::Signal(key, signal),
-        OrderBody::Warn { key, .. } => core::Order::Signal(key, 15),
-        OrderBody::Limit { key, .. } | OrderBody::Suspend { key } | OrderBody::Resume { key } => {
-            core::Order::Signal(key, 0)
+            };
+            core::Order::Stop(key, core::Stop { why, reason })
         }
+        OrderBody::Signal { key, signal, to } => core::Order::Signal(key, signal, to),
+        OrderBody::Warn { key, reason } => core::Order::Warn(key, reason),
+        OrderBody::Limit { key, limit } => core::Order::Limit(key, limit),
+        OrderBody::Suspend { key } => core::Order::Suspend(key),
+        OrderBody::Resume { key } => core::Order::Resume(key),
     }
 }
 
@@ -119,6 +137,8 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
             orders_taken: taken,
         },
         core::Report::Started { key, at } => ReportBody::Started { key, at },
+        core::Report::Suspended { key, at } => ReportBody::Suspended { key, at },
+        core::Report::Resumed { key, at } => ReportBody::Resumed { key, at },
         core::Report::Exited { key, at } => ReportBody::Exited { key, at },
         core::Report::Ended { key, outcome, started, ended } => {
             ReportBody::Ended { key, outcome, started, ended }
@@ -132,11 +152,24 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
 }
 
 /// What a supervisor is told, as the host sends it.
-pub const fn to_host(control: core::Control) -> gq_host::Control {
+pub fn to_host(control: core::Control) -> gq_host::Control {
+    use gq_host::Control;
     match control {
-        core::Control::Stop(core::StopWhy::Cancel) => gq_host::Control::Stop(StopKind::Cancel),
-        core::Control::Stop(core::StopWhy::Requeue) => gq_host::Control::Stop(StopKind::Requeue),
-        core::Control::Stop(core::StopWhy::Stray) => gq_host::Control::Stop(StopKind::Stray),
-        core::Control::Signal(n) => gq_host::Control::Signal(n),
+        core::Control::Stop(core::Stop { why, reason }) => {
+            let kind = match why {
+                core::StopWhy::Cancel => StopKind::Cancel,
+                core::StopWhy::Requeue => StopKind::Requeue,
+                core::StopWhy::Stray => StopKind::Stray,
+            };
+            Control::Stop(kind, reason)
+        }
+        core::Control::Signal(n, to) => Control::Signal(n, to),
+        core::Control::Warn(reason) => Control::Warn(reason),
+        // A limit that no word can say is none for any machine.
+        core::Control::Limit(limit) => {
+            Control::Limit(limit.and_then(|Seconds(s)| u32::try_from(s).ok().filter(|s| *s < u32::MAX)))
+        }
+        core::Control::Suspend => Control::Suspend,
+        core::Control::Resume => Control::Resume,
     }
 }

@@ -16,6 +16,8 @@ const MAX_TASKS: usize = 1024;
 /// From one sweep of a run to the next while processes are left; it doubles up to [`LONGEST`].
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
+/// How long the removal of a folder may take; the rest is for the next start.
+const REMOVAL: Duration = Duration::from_secs(600);
 /// Said again after so long that a process cannot be killed.
 const SAY: Duration = Duration::from_secs(30);
 
@@ -66,12 +68,11 @@ impl Broom {
             };
             let now = Instant::now();
             match task {
-                Ok(Task::Remove(folder)) => match std::fs::remove_dir_all(&folder) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Ok(Task::Remove(folder)) => {
+                    if let Err(e) = gq_host::remove_folder(&folder, now + REMOVAL) {
                         log::warn!("{}: cannot be removed: {e}", folder.display());
                     }
-                    _ => {}
-                },
+                }
                 Ok(Task::Sweep(key, remains)) => {
                     self.left.push(Left { key, remains, next: now, wait: AGAIN, since: now, said: now });
                 }

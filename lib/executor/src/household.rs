@@ -458,6 +458,7 @@ impl Household {
                     // Nothing was ever known of it, so nothing of it can be found.
                     return self.decide(Input::Swept { key, left: 0, at: now() }, todo);
                 };
+                self.runs.leave_untidy(key);
                 log::info!("nobody supervises run {key}: what is left of it, if anything, is killed");
                 if self.broom.try_send(Task::Sweep(key, remains)).is_err() {
                     self.loose.later.push(Effect::Sweep { key, again });
@@ -476,10 +477,10 @@ impl Household {
 
     /// Removes what is kept of a run; its folder is kept for another run of its user.
     fn forget(&mut self, key: RunKey) {
-        let uid = self.runs.remains(key).map(|remains| remains.uid);
+        let heir = self.runs.heir(key);
         self.runs.forget(key);
         let folder = self.folder_of(key);
-        if uid.is_some_and(|uid| self.spares.keep(uid, folder.clone())) {
+        if heir.is_some_and(|uid| self.spares.keep(uid, folder.clone())) {
             return;
         }
         match std::fs::remove_dir(&folder) {

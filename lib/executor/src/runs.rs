@@ -3,7 +3,7 @@
 
 use crate::watcher::Watcher;
 use gq_host::{Control, Remains, Supervisor, run_marker};
-use gq_model::{Assignment, CardUse, RunKey};
+use gq_model::{Assignment, CardUse, RunKey, Uid};
 use gq_nodelog::{Record, Taken};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,6 +18,8 @@ struct Facts {
     up: Option<(u32, u64)>,
     /// The number under which its supervisor is watched.
     watched: Option<u64>,
+    /// Whether its folder may hold more than an empty script: nobody of this life saw its supervisor end well.
+    is_untidy: bool,
 }
 
 /// All runs.
@@ -37,6 +39,7 @@ impl Runs {
         match record {
             Record::Taken { what: Taken::Start(assignment), .. } => {
                 self.enter(assignment);
+                self.leave_untidy(assignment.key);
                 self.hold(assignment.key, &assignment.cards);
             }
             Record::Up { key, pid, pid_start } => {
@@ -52,6 +55,8 @@ impl Runs {
             Record::Acked { key } => self.forget(*key),
             Record::Life { .. }
             | Record::Taken { .. }
+            | Record::Suspended { .. }
+            | Record::Resumed { .. }
             | Record::Exited { .. }
             | Record::Ended { .. }
             | Record::Refused { .. } => {}
@@ -64,7 +69,20 @@ impl Runs {
             remains: Remains { marker: run_marker(assignment), uid: assignment.uid, session: None },
             up: None,
             watched: None,
+            is_untidy: false,
         });
+    }
+
+    /// The folder of a run may hold more than an empty script.
+    pub fn leave_untidy(&mut self, key: RunKey) {
+        if let Some(facts) = self.facts.get_mut(&key) {
+            facts.is_untidy = true;
+        }
+    }
+
+    /// Whose the folder of a run is, if another run of his may have it.
+    pub fn heir(&self, key: RunKey) -> Option<Uid> {
+        self.facts.get(&key).filter(|facts| !facts.is_untidy).map(|facts| facts.remains.uid)
     }
 
     /// Forgets a run; its supervisor is watched on until it is gone.

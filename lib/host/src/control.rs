@@ -2,6 +2,7 @@
 //! A pipe or socket would die with the `gqnode` that made it; a signal needs nothing but the pid and its start time.
 
 use crate::process::{pidfd_open, pidfd_signal, process_start};
+use gq_model::{EndReason, SignalTo};
 use nix::sys::signalfd::siginfo;
 use std::{
     io,
@@ -22,43 +23,82 @@ pub enum StopKind {
 /// What `gqnode` tells a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// End the run: the gentle signal, then the hard one.
-    Stop(StopKind),
-    /// Send this signal to all processes of the run.
-    Signal(u8),
+    /// End the run: the gentle signal, then the hard one. What the script is told of it, if anything.
+    Stop(StopKind, Option<EndReason>),
+    /// Send this signal to processes of the run.
+    Signal(u8, SignalTo),
+    /// Say why the run will be ended; then the gentle signal, and nothing more.
+    Warn(EndReason),
+    /// The time limit is so many seconds now; none means unlimited.
+    Limit(Option<u32>),
+    /// Stop all processes of the run in place.
+    Suspend,
+    /// Let them go on.
+    Resume,
 }
 
-/// Stands in the upper half of every word, so that a stray `sigqueue` is not taken for one.
-const MAGIC: i32 = 0x6771_0000;
+/// Stands above the kind in every word, so that a stray `sigqueue` is not taken for one.
+const MAGIC: u64 = 0x6771_0000;
+/// Above it stands the value, so that the lower half is the whole word of earlier versions, which had no values.
+const VALUE: u32 = 32;
+/// The time limit that says there is none.
+const UNLIMITED: u64 = u32::MAX as u64;
 
 impl Control {
-    const fn to_word(self) -> i32 {
-        MAGIC
-            | match self {
-                Self::Stop(StopKind::Cancel) => 0x100,
-                Self::Stop(StopKind::Requeue) => 0x101,
-                Self::Stop(StopKind::Stray) => 0x102,
-                Self::Signal(n) => n as i32,
-            }
+    fn to_word(self) -> u64 {
+        let (kind, value) = match self {
+            Self::Stop(StopKind::Cancel, reason) => (0x100, number(reason)),
+            Self::Stop(StopKind::Requeue, reason) => (0x101, number(reason)),
+            Self::Stop(StopKind::Stray, reason) => (0x102, number(reason)),
+            Self::Warn(reason) => (0x110, number(Some(reason))),
+            Self::Limit(limit) => (0x111, limit.map_or(UNLIMITED, u64::from)),
+            Self::Suspend => (0x112, 0),
+            Self::Resume => (0x113, 0),
+            Self::Signal(n, to) => (u64::from(n), to as u64),
+        };
+        MAGIC | kind | value << VALUE
     }
 
-    fn from_word(word: i32) -> Option<Self> {
-        if word & !0xffff != MAGIC {
+    fn from_word(word: u64) -> Option<Self> {
+        let (value, kind) = (word >> VALUE, word & 0xffff);
+        if word & 0xffff_0000 != MAGIC {
             return None;
         }
-        match word & 0xffff {
-            0x100 => Some(Self::Stop(StopKind::Cancel)),
-            0x101 => Some(Self::Stop(StopKind::Requeue)),
-            0x102 => Some(Self::Stop(StopKind::Stray)),
-            n => u8::try_from(n).ok().map(Self::Signal),
+        match kind {
+            0x100 => Some(Self::Stop(StopKind::Cancel, reason(value)?)),
+            0x101 => Some(Self::Stop(StopKind::Requeue, reason(value)?)),
+            0x102 => Some(Self::Stop(StopKind::Stray, reason(value)?)),
+            0x110 => Some(Self::Warn(reason(value)??)),
+            0x111 if value == UNLIMITED => Some(Self::Limit(None)),
+            0x111 => Some(Self::Limit(Some(u32::try_from(value).ok()?))),
+            0x112 => (value == 0).then_some(Self::Suspend),
+            0x113 => (value == 0).then_some(Self::Resume),
+            n => {
+                let all = [SignalTo::All, SignalTo::Batch, SignalTo::Steps];
+                let to = all.into_iter().find(|to| *to as u64 == value)?;
+                u8::try_from(n).ok().map(|n| Self::Signal(n, to))
+            }
         }
     }
 
     /// Reads what a signalfd gave; none for what root or this user's `gqnode` did not queue.
     pub(crate) fn from_siginfo(info: &siginfo) -> Option<Self> {
         let ours = info.ssi_uid == 0 || info.ssi_uid == nix::unistd::getuid().as_raw();
-        (ours && info.ssi_code == libc::SI_QUEUE).then(|| Self::from_word(info.ssi_int)).flatten()
+        (ours && info.ssi_code == libc::SI_QUEUE).then(|| Self::from_word(info.ssi_ptr)).flatten()
     }
+}
+
+/// The number of a reason in a word: 0 when there is none, else its place from 1.
+fn number(reason: Option<EndReason>) -> u64 {
+    let place = |reason| EndReason::ALL.iter().position(|known| *known == reason);
+    reason.and_then(place).map_or(0, |at| at as u64 + 1)
+}
+
+/// The reason of a number; none when there is no such number.
+#[expect(clippy::option_option, reason = "no reason is a reason that can be said")]
+fn reason(number: u64) -> Option<Option<EndReason>> {
+    let Some(at) = number.checked_sub(1) else { return Some(None) };
+    EndReason::ALL.get(usize::try_from(at).ok()?).map(|reason| Some(*reason))
 }
 
 /// The number of the signal that carries the words.
@@ -133,11 +173,12 @@ impl Supervisor {
     }
 }
 
+/// What a queued signal carries: as wide as a pointer, and a word must fit.
 #[repr(C)]
-union Value {
-    int: libc::c_int,
-    pointer: *mut libc::c_void,
+struct Value {
+    word: u64,
 }
+const _: () = assert!(size_of::<Value>() == size_of::<libc::sigval>());
 
 /// The part of `siginfo_t` that a queued signal uses, laid out as in `asm-generic/siginfo.h`.
 #[repr(C)]
@@ -155,11 +196,9 @@ struct QueuedFields {
 }
 const _: () = assert!(size_of::<Queued>() <= size_of::<libc::siginfo_t>());
 
-fn queued(word: i32) -> libc::siginfo_t {
+fn queued(word: u64) -> libc::siginfo_t {
     // SAFETY: siginfo_t is made of integers; all zero is one.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let mut value = Value { pointer: std::ptr::null_mut() };
-    value.int = word;
     let queued = Queued {
         signo: control_signal(),
         errno: 0,
@@ -167,7 +206,7 @@ fn queued(word: i32) -> libc::siginfo_t {
         fields: QueuedFields {
             pid: nix::unistd::getpid().as_raw(),
             uid: nix::unistd::getuid().as_raw(),
-            value,
+            value: Value { word },
         },
     };
     // SAFETY: `Queued` is not longer than siginfo_t (checked above), and siginfo_t is aligned for it.
@@ -181,11 +220,27 @@ mod tests {
 
     #[test]
     fn words_read_back_and_others_are_none() {
-        let stops = [StopKind::Cancel, StopKind::Requeue, StopKind::Stray].map(Control::Stop);
-        for control in stops.into_iter().chain((0..=255).map(Control::Signal)) {
+        let reasons: Vec<_> = EndReason::ALL.into_iter().map(Some).chain([None]).collect();
+        let stops = [StopKind::Cancel, StopKind::Requeue, StopKind::Stray];
+        let mut all = vec![Control::Suspend, Control::Resume];
+        all.extend(stops.iter().flat_map(|kind| reasons.iter().map(|why| Control::Stop(*kind, *why))));
+        all.extend(EndReason::ALL.map(Control::Warn));
+        all.extend([None, Some(0), Some(1), Some(u32::MAX - 1)].map(Control::Limit));
+        for to in [SignalTo::All, SignalTo::Batch, SignalTo::Steps] {
+            all.extend((0..=255).map(|n| Control::Signal(n, to)));
+        }
+        let words: std::collections::BTreeSet<u64> = all.iter().map(|control| control.to_word()).collect();
+        assert_eq!(words.len(), all.len(), "two words are one");
+        for control in all {
             assert_eq!(Control::from_word(control.to_word()), Some(control));
         }
-        for word in [0, 9, 0x100, -1, MAGIC | 0x103, MAGIC | 0xffff, MAGIC << 1] {
+        // As versions without values queued them, and read them: the lower half alone.
+        assert_eq!(Control::from_word(0x6771_0100), Some(Control::Stop(StopKind::Cancel, None)));
+        assert_eq!(Control::from_word(0x6771_000a), Some(Control::Signal(10, SignalTo::All)));
+        let told = Control::Stop(StopKind::Requeue, Some(EndReason::Drain));
+        assert_eq!(told.to_word() & 0xffff_ffff, 0x6771_0101);
+        let bad = [MAGIC | 0x103, MAGIC | 0xffff, MAGIC << 1, MAGIC | 0x110, MAGIC | 0x100 | 99 << VALUE];
+        for word in [0, 9, 0x100, u64::MAX].into_iter().chain(bad) {
             assert_eq!(Control::from_word(word), None, "{word:x}");
         }
     }

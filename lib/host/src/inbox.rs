@@ -1,6 +1,7 @@
 //! What a supervisor waits for: its children, words of `gqnode`, its time limit, and one descriptor. One poll, no threads.
 
 use crate::control::{Control, StopKind, control_signal};
+use gq_model::EndReason;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
@@ -75,6 +76,11 @@ impl Inbox {
         Ok(())
     }
 
+    /// Takes the deadline away.
+    pub fn clear_deadline(&mut self) {
+        self.timer = None;
+    }
+
     /// Waits until something happens, or `timeout` passes (then there are no events). [`Event::Readable`] comes first,
     /// then [`Event::Child`]: what has happened to a job weighs more than what somebody wants of it.
     ///
@@ -118,7 +124,9 @@ impl Inbox {
         while let Some(info) = self.signals.read_signal()? {
             match i32::try_from(info.ssi_signo) {
                 Ok(libc::SIGCHLD) => child = true,
-                Ok(libc::SIGTERM) => wanted.push(Control::Stop(StopKind::Cancel)),
+                Ok(libc::SIGTERM) => {
+                    wanted.push(Control::Stop(StopKind::Cancel, Some(EndReason::Cancel)));
+                }
                 Ok(n) if n == control_signal() => wanted.extend(Control::from_siginfo(&info)),
                 Ok(_) | Err(_) => {}
             }

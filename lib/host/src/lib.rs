@@ -7,8 +7,11 @@ mod identity;
 mod inbox;
 mod launch;
 mod limits;
+mod login;
 mod machine;
 mod process;
+mod removal;
+mod scratch;
 mod spawn;
 mod stdio;
 mod sweep;
@@ -21,8 +24,11 @@ pub use identity::{become_user, die_with, give_up_oom_protection, is_oom_protect
 pub use inbox::{Event, Inbox, reset_signals};
 pub use launch::{ExecTrouble, execute, fork, own_session, settle, sleep_exactly};
 pub use limits::apply_limits;
+pub use login::{LoginTrouble, login_environment};
 pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};
 pub use process::process_start;
+pub use removal::{empty_folder, is_empty_folder, remove_folder};
+pub use scratch::{make_scratch, open_scratch};
 pub use spawn::{
     Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, SpawnRequest, block_control_signal,
     lock_folder, spawn_supervisor,
@@ -32,6 +38,7 @@ pub use stdio::{
 };
 pub use sweep::{ENV_MARKER, Remains, run_marker, sweep};
 pub use tree::{
-    Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendants,
+    Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendant,
+    signal_descendants, signal_descendants_but, stop_descendants,
 };
 pub use user::Account;

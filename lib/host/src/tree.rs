@@ -10,6 +10,8 @@ use std::{
 
 /// How deep a line of descent is followed.
 const MAX_DEPTH: usize = 4096;
+/// Most rounds of stopping.
+const MAX_ROUNDS: usize = 1000;
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +101,54 @@ pub fn has_ended(pid: u32) -> io::Result<bool> {
 /// When `/proc` cannot be read, or there are no descriptors left.
 pub fn signal_descendants(signal: i32) -> io::Result<usize> {
     each_descendant(&mut |_, pidfd, _| tell(pidfd, signal))
+}
+
+/// Sends a signal to every process that descends from this one but `spared`; returns how many there were beside it.
+///
+/// # Errors
+/// As [`signal_descendants`].
+pub fn signal_descendants_but(spared: u32, signal: i32) -> io::Result<usize> {
+    let mut told = 0;
+    each_descendant(&mut |pid, pidfd, _| {
+        if pid == spared {
+            return Ok(());
+        }
+        told += 1;
+        tell(pidfd, signal)
+    })?;
+    Ok(told)
+}
+
+/// Sends a signal to one process, if it descends from this one.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub fn signal_descendant(pid: u32, signal: i32) -> io::Result<()> {
+    let Some(pidfd) = pidfd_open(pid)? else { return Ok(()) };
+    match descends(pid, std::process::id()) {
+        Some(_) => tell(pidfd.as_fd(), signal),
+        None => Ok(()),
+    }
+}
+
+/// Stops every process that descends from this one, in rounds until one finds no process that is new: whoever forks is stopped, and then
+/// what it forked.
+///
+/// # Errors
+/// As [`signal_descendants`], and when new processes come faster than they can be stopped.
+pub fn stop_descendants() -> io::Result<()> {
+    let mut stopped = BTreeSet::new();
+    for _ in 0..MAX_ROUNDS {
+        let mut is_new = false;
+        each_descendant(&mut |pid, pidfd, stat| {
+            is_new |= stopped.insert((pid, stat.start));
+            tell(pidfd, libc::SIGSTOP)
+        })?;
+        if !is_new {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("new processes come faster than they can be stopped"))
 }
 
 /// Kills every process that descends from this one, and their process groups whole: no fork slips out of a group that

@@ -11,10 +11,11 @@ extern crate alloc;
 mod node;
 mod outbox;
 mod restore;
+mod wishes;
 mod words;
 
 pub use node::{MAX_RUNS, MAX_TOMBSTONES, Node};
 pub use words::{
-    Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, StopWhy,
-    TurnAway,
+    Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, Stop,
+    StopWhy, TurnAway,
 };

@@ -1,8 +1,10 @@
 //! The state of a node and the one function that moves it. Restoring it is in `restore`, numbering reports in `outbox`.
 
 use crate::{
-    Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, StopWhy,
-    TurnAway, outbox::Outbox,
+    Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, Stop,
+    StopWhy, TurnAway,
+    outbox::Outbox,
+    wishes::{Wishes, control},
 };
 use alloc::{
     boxed::Box,
@@ -68,7 +70,9 @@ pub(crate) struct Run {
     pub(crate) stage: Stage,
     pub(crate) started: Option<Timestamp>,
     pub(crate) exited: Option<Timestamp>,
-    pub(crate) stop: Option<StopWhy>,
+    /// Whether it was suspended (or let go on) last, and when; none when never.
+    pub(crate) suspended: Option<(bool, Timestamp)>,
+    pub(crate) wishes: Wishes,
 }
 
 impl Run {
@@ -80,11 +84,19 @@ impl Run {
             stage: Stage::Unsure { up: false },
             started: None,
             exited: None,
-            stop: None,
+            suspended: None,
+            wishes: Wishes::NONE,
         }
     }
     const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over { .. })
+    }
+    /// Whether it is suspended or goes on again, as it was said last.
+    fn pause(&self, key: RunKey) -> Option<Report> {
+        self.suspended.map(|(is_so, at)| match is_so {
+            true => Report::Suspended { key, at },
+            false => Report::Resumed { key, at },
+        })
     }
 }
 
@@ -206,13 +218,13 @@ impl Node {
         } else if alive {
             run.stage = if up { Stage::Up } else { Stage::Launching };
             run.assignment = None;
-            if let (true, Some(why)) = (up, run.stop) {
-                todo.push(Effect::Control(key, Control::Stop(why)));
+            if up {
+                run.wishes.tell(key, todo);
             }
         } else if up || run.started.is_some() {
             self.lose(key, After::End, todo);
-        } else if let Some(why) = run.stop {
-            self.end(key, stopped(why), at, todo);
+        } else if let Some(stop) = run.wishes.stop {
+            self.end(key, stopped(stop.why), at, todo);
         } else {
             // A supervisor says that it is up before it does anything else: no script of this run was executed.
             self.lose(key, After::Begin, todo);
@@ -235,10 +247,14 @@ impl Node {
         let live = self.runs.iter().filter(|(_, run)| !run.is_over());
         let runs = live.map(|(key, run)| LiveRun { key: *key, started: run.started }).collect();
         self.outbox.push(Report::Joined { boot: self.me.boot, machine, runs, taken: self.taken });
-        for run in self.runs.values() {
-            if let Stage::Over { end, .. } = &run.stage {
-                self.outbox.push(end.clone());
-            }
+        for (key, run) in &self.runs {
+            let owed = match (&run.stage, run.exited) {
+                (Stage::Over { end, .. }, _) => Some(end.clone()),
+                // Said again, since the one who asks whether it runs may not have heard it.
+                (_, None) => run.pause(*key),
+                (_, Some(_)) => None,
+            };
+            owed.into_iter().for_each(|report| self.outbox.push(report));
         }
     }
 
@@ -272,13 +288,29 @@ impl Node {
         todo.push(Effect::Append(Record::Taken { seq, controller: self.controller, order: order.clone() }));
         match order {
             Order::Start(assignment) => self.start(assignment, at, todo),
-            Order::Stop(key, why) => self.stop(key, why, at, todo),
-            Order::Signal(key, signal) => match self.runs.get(&key).map(|run| &run.stage) {
-                Some(Stage::Up) => todo.push(Effect::Control(key, Control::Signal(signal))),
-                Some(_) => {}
-                // So that the log need not keep this order for a run that nothing more will be heard of.
-                None => todo.push(Effect::Append(Record::Acked { key })),
-            },
+            Order::Stop(key, stop) => self.stop(key, stop, at, todo),
+            Order::Signal(..) | Order::Warn(..) | Order::Limit(..) | Order::Suspend(_) | Order::Resume(_) => {
+                self.steer(&order, todo);
+            }
+        }
+    }
+
+    /// Passes on what is wanted of a run that goes on.
+    fn steer(&mut self, order: &Order, todo: &mut Vec<Effect>) {
+        let Some((key, control)) = control(order) else { return };
+        let Some(run) = self.runs.get_mut(&key) else {
+            // So that the log need not keep this order for a run that nothing more will be heard of.
+            return todo.push(Effect::Append(Record::Acked { key }));
+        };
+        match run.stage {
+            Stage::Up => {
+                run.wishes.take(order);
+                run.wishes.was_warned();
+                todo.push(Effect::Control(key, control));
+            }
+            // It is told when it is up.
+            Stage::Unsure { .. } | Stage::Held | Stage::Launching => run.wishes.take(order),
+            Stage::Lost(_) | Stage::Over { .. } => {}
         }
     }
 
@@ -291,8 +323,10 @@ impl Node {
                 (_, None, Some(at)) => Some(Report::Started { key, at }),
                 (_, None, None) => None,
             };
-            if let (Some(last), true) = (last, self.joined) {
-                self.outbox.push(last);
+            let is_over = run.is_over() || run.exited.is_some();
+            let pause = run.pause(key).filter(|_| !is_over);
+            if self.joined {
+                last.into_iter().chain(pause).for_each(|report| self.outbox.push(report));
             }
             return;
         }
@@ -350,12 +384,12 @@ impl Node {
         }
     }
 
-    fn stop(&mut self, key: RunKey, why: StopWhy, at: Timestamp, todo: &mut Vec<Effect>) {
+    fn stop(&mut self, key: RunKey, stop: Stop, at: Timestamp, todo: &mut Vec<Effect>) {
         // If its end was acknowledged, who asks again has forgotten that, and is told anew.
         self.dig_up(key);
         let Some(run) = self.runs.get_mut(&key) else {
             self.runs.insert(key, Run::unknown());
-            return self.end(key, stopped(why), at, todo);
+            return self.end(key, stopped(stop.why), at, todo);
         };
         match &run.stage {
             Stage::Over { end, .. } => {
@@ -363,12 +397,12 @@ impl Node {
                     self.outbox.push(end.clone());
                 }
             }
-            Stage::Held => self.end(key, stopped(why), at, todo),
+            Stage::Held => self.end(key, stopped(stop.why), at, todo),
             // It is told when it is up.
-            Stage::Unsure { .. } | Stage::Launching | Stage::Lost(_) => run.stop = Some(why),
+            Stage::Unsure { .. } | Stage::Launching | Stage::Lost(_) => run.wishes.stop = Some(stop),
             Stage::Up => {
-                run.stop = Some(why);
-                todo.push(Effect::Control(key, Control::Stop(why)));
+                run.wishes.stop = Some(stop);
+                todo.push(Effect::Control(key, Control::Stop(stop)));
             }
         }
     }
@@ -383,6 +417,8 @@ impl Node {
                     self.outbox.push(Report::Started { key, at });
                 }
             }
+            Record::Suspended { key, at } => self.paused(key, true, at),
+            Record::Resumed { key, at } => self.paused(key, false, at),
             Record::Exited { key, at } => {
                 let Some(run) = self.runs.get_mut(&key).filter(|run| !run.is_over()) else { return };
                 if run.exited.replace(at).is_none() && self.joined {
@@ -400,15 +436,21 @@ impl Node {
         }
     }
 
+    fn paused(&mut self, key: RunKey, is_so: bool, at: Timestamp) {
+        let Some(run) = self.runs.get_mut(&key).filter(|run| !run.is_over()) else { return };
+        run.suspended = Some((is_so, at));
+        if let (true, Some(report)) = (self.joined, run.pause(key)) {
+            self.outbox.push(report);
+        }
+    }
+
     fn up(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         match &mut run.stage {
             Stage::Unsure { up } => *up = true,
             Stage::Launching => {
                 run.stage = Stage::Up;
-                if let Some(why) = run.stop {
-                    todo.push(Effect::Control(key, Control::Stop(why)));
-                }
+                run.wishes.tell(key, todo);
             }
             Stage::Held | Stage::Up | Stage::Lost(_) | Stage::Over { .. } => {}
         }
@@ -429,8 +471,8 @@ impl Node {
             return todo.push(Effect::Sweep { key, again: true });
         }
         let lost = || Outcome::without_exit(End::Failed, Reason::SupervisorLost, "its supervisor was killed");
-        match (after, run.stop) {
-            (_, Some(why)) => self.end(key, stopped(why), at, todo),
+        match (after, run.wishes.stop) {
+            (_, Some(stop)) => self.end(key, stopped(stop.why), at, todo),
             (After::End, None) => self.end(key, lost(), at, todo),
             (After::Refuse, None) => {
                 let detail = String::from("gqstep ended before it was up");

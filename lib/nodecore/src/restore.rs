@@ -4,6 +4,7 @@
 use crate::{
     Identity, Node, Order, Record, Report,
     node::{Run, Stage},
+    wishes::control,
 };
 use gq_model::RunKey;
 
@@ -38,11 +39,15 @@ impl Node {
                             self.enter(assignment);
                         }
                     }
-                    Order::Stop(key, why) => {
+                    Order::Stop(key, stop) => {
                         self.dig_up(key);
-                        self.runs.entry(key).or_insert_with(Run::unknown).stop = Some(why);
+                        self.runs.entry(key).or_insert_with(Run::unknown).wishes.stop = Some(stop);
                     }
-                    Order::Signal(..) => {}
+                    Order::Signal(..)
+                    | Order::Warn(..)
+                    | Order::Limit(..)
+                    | Order::Suspend(_)
+                    | Order::Resume(_) => self.restore_wish(&order),
                 }
             }
             Record::Up { key } => {
@@ -53,6 +58,16 @@ impl Node {
             Record::Started { key, at } => {
                 if let Some(run) = self.runs.get_mut(&key) {
                     run.started = Some(at);
+                }
+            }
+            Record::Suspended { key, at } => {
+                if let Some(run) = self.runs.get_mut(&key) {
+                    run.suspended = Some((true, at));
+                }
+            }
+            Record::Resumed { key, at } => {
+                if let Some(run) = self.runs.get_mut(&key) {
+                    run.suspended = Some((false, at));
                 }
             }
             Record::Exited { key, at } => {
@@ -70,6 +85,15 @@ impl Node {
                 self.runs.remove(&key);
                 self.bury(key);
             }
+        }
+    }
+
+    /// What was wanted of a run that went on: it may not have been told.
+    fn restore_wish(&mut self, order: &Order) {
+        let Some(run) = control(order).and_then(|(key, _)| self.runs.get_mut(&key)) else { return };
+        run.wishes.take(order);
+        if matches!(run.stage, Stage::Unsure { up: true }) {
+            run.wishes.was_warned();
         }
     }
 

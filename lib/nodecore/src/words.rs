@@ -3,7 +3,8 @@
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::fmt;
 use gq_model::{
-    Assignment, BootId, Card, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seq, Timestamp, Uid,
+    Assignment, BootId, Card, EndReason, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq,
+    SignalTo, Timestamp, Uid,
 };
 
 /// Whose jobs a node runs.
@@ -50,15 +51,32 @@ pub enum StopWhy {
     Stray,
 }
 
+/// How a run is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Why, as its outcome says.
+    pub why: StopWhy,
+    /// Why, as its script is told; none when it is told nothing.
+    pub reason: Option<EndReason>,
+}
+
 /// What the controller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Start a run.
     Start(Box<Assignment>),
     /// End a run.
-    Stop(RunKey, StopWhy),
-    /// Send a signal to the processes of a run.
-    Signal(RunKey, u8),
+    Stop(RunKey, Stop),
+    /// Send a signal to processes of a run.
+    Signal(RunKey, u8, SignalTo),
+    /// Tell a run that it will be ended, and why; it goes on.
+    Warn(RunKey, EndReason),
+    /// The time limit of a run is this now; none means unlimited.
+    Limit(RunKey, Option<Seconds>),
+    /// Stop the processes of a run in place.
+    Suspend(RunKey),
+    /// Let a suspended run go on.
+    Resume(RunKey),
 }
 
 /// What the node's log says, in the order in which it happened.
@@ -87,6 +105,20 @@ pub enum Record {
     },
     /// The script of a run was started.
     Started {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
+    /// A run was suspended.
+    Suspended {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
+    /// A suspended run goes on.
+    Resumed {
         /// Which run.
         key: RunKey,
         /// When.
@@ -212,9 +244,17 @@ pub enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// End the run.
-    Stop(StopWhy),
-    /// Send a signal to its processes.
-    Signal(u8),
+    Stop(Stop),
+    /// Send a signal to processes of it.
+    Signal(u8, SignalTo),
+    /// Tell the run that it will be ended, and why.
+    Warn(EndReason),
+    /// The time limit is this now; none means unlimited.
+    Limit(Option<Seconds>),
+    /// Stop its processes in place.
+    Suspend,
+    /// Let them go on.
+    Resume,
 }
 
 /// Why a controller is not listened to.
@@ -318,6 +358,20 @@ pub enum Report {
         /// When.
         at: Timestamp,
     },
+    /// A run was suspended.
+    Suspended {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
+    /// A suspended run goes on.
+    Resumed {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
     /// The script of a run has ended.
     Exited {
         /// Which run.
@@ -356,7 +410,12 @@ impl Report {
     pub const fn end_of(&self) -> Option<RunKey> {
         match self {
             Self::Ended { key, .. } | Self::Refused { key, .. } => Some(*key),
-            Self::Joined { .. } | Self::Started { .. } | Self::Exited { .. } | Self::Cards(_) => None,
+            Self::Joined { .. }
+            | Self::Started { .. }
+            | Self::Suspended { .. }
+            | Self::Resumed { .. }
+            | Self::Exited { .. }
+            | Self::Cards(_) => None,
         }
     }
 }

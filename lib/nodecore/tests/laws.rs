@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says so when it fails")]
 
 use gq_model::{
-    Assignment, BootId, End, Epoch, JobId, MiB, NodeName, Outcome, Reason, RunKey, RunNumber, Seconds, Seq,
-    TaskIndex, Timestamp, Uid,
+    Assignment, BootId, End, EndReason, Epoch, JobId, MiB, NodeName, Outcome, Reason, RunKey, RunNumber,
+    Seconds, Seq, SignalTo, TaskIndex, Timestamp, Uid,
 };
 use gq_nodecore::{
-    Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, StopWhy,
+    Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, Stop, StopWhy,
     TurnAway,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,10 @@ struct World {
 fn boot(n: u8) -> BootId {
     BootId([n; 16])
 }
+fn stop(why: StopWhy) -> Stop {
+    Stop { why, reason: None }
+}
+
 fn key(job: u64, run: u32) -> RunKey {
     RunKey { job: JobId(job), task: TaskIndex(0), run: RunNumber(run) }
 }
@@ -92,6 +96,17 @@ fn assignment(key: RunKey, boot: BootId) -> Box<Assignment> {
         kill_wait: Seconds(30),
         array: None,
         allow_test_run: false,
+        bounds: None,
+        stage: gq_model::Stage::Main,
+        restarts: None,
+        over_limit: Seconds(0),
+        until_deadline: false,
+        signal: None,
+        account: None,
+        qos: None,
+        user: String::new(),
+        name: None,
+        may_run_again: false,
     })
 }
 fn identity(epoch: u64, boot: BootId) -> Identity {
@@ -295,19 +310,30 @@ impl World {
                     self.stopped_first.insert(*key);
                 }
             }
-            Order::Signal(..) => {}
+            Order::Signal(..) | Order::Warn(..) | Order::Limit(..) | Order::Suspend(_) | Order::Resume(_) => {
+            }
         }
         self.input(Input::Order { seq: Seq(next as u64 + 1), order, at: NOW });
+    }
+
+    fn some_wish(&mut self, key: RunKey) -> Order {
+        match self.dice.pick(5) {
+            0 => Order::Signal(key, 10, SignalTo::All),
+            1 => Order::Warn(key, EndReason::Preemption),
+            2 => Order::Limit(key, Some(Seconds(9))),
+            3 => Order::Suspend(key),
+            _ => Order::Resume(key),
+        }
     }
 
     fn new_order(&mut self) {
         let job = 1 + self.dice.pick(5) as u64;
         let last = self.next_run.get(&job).copied().unwrap_or(0);
         let order = match self.dice.pick(8) {
-            0 => Order::Stop(key(job, last.max(1)), StopWhy::Requeue),
-            1 => Order::Stop(key(job, last + 1), StopWhy::Cancel),
+            0 => Order::Stop(key(job, last.max(1)), stop(StopWhy::Requeue)),
+            1 => Order::Stop(key(job, last + 1), stop(StopWhy::Cancel)),
             2 if last > 0 => Order::Start(assignment(key(job, last), self.boot)),
-            3 => Order::Signal(key(job, last.max(1)), 10),
+            3 => self.some_wish(key(job, last.max(1))),
             n => {
                 self.next_run.insert(job, last + 1);
                 let boot = if n == 4 && self.dice.one_in(4) { boot(99) } else { self.boot };
@@ -432,7 +458,7 @@ fn a_controller_of_an_earlier_life_or_an_older_copy_is_turned_away() {
     assert_eq!(node.decide(head(5, 14, 20)), [Effect::Skipped { from: Seq(11), to: Seq(13) }]);
     assert_eq!(node.taken(), Seq(13));
     let gap = TurnAway::Gap { expected: Seq(14), got: Seq(15) };
-    let order = Order::Signal(key(1, 1), 1);
+    let order = Order::Signal(key(1, 1), 1, SignalTo::All);
     assert_eq!(node.decide(Input::Order { seq: Seq(15), order, at: NOW }), [Effect::TurnAway(gap)]);
 }
 
@@ -466,6 +492,126 @@ fn a_start_of_another_boot_is_a_lost_node() {
         matches!(&reports[..], [(_, Report::Ended { outcome, .. })] if outcome.end == End::NodeFail),
         "{reports:?}"
     );
+}
+
+/// A node, and what it says is to be told to the supervisor of the one run that there is.
+struct Told {
+    node: Node,
+    log: Vec<Record>,
+    seq: u64,
+}
+
+impl Told {
+    fn new() -> Self {
+        let mut told = Self { node: joined(Vec::new()), log: Vec::new(), seq: 0 };
+        told.order(Order::Start(assignment(key(1, 1), boot(1))));
+        told
+    }
+    fn input(&mut self, input: Input) -> Vec<Control> {
+        let effects = self.node.decide(input);
+        self.log.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Append(record) => Some(record.clone()),
+            _ => None,
+        }));
+        let controls = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Control(_, control) => Some(control),
+            _ => None,
+        });
+        controls.collect()
+    }
+    fn order(&mut self, order: Order) -> Vec<Control> {
+        self.seq += 1;
+        self.input(Input::Order { seq: Seq(self.seq), order, at: NOW })
+    }
+    fn logged(&mut self, record: Record) -> Vec<Control> {
+        self.log.push(record.clone());
+        self.input(Input::Logged(record))
+    }
+    /// The node is started again; returns what the living supervisor is told then.
+    fn again(&mut self) -> Vec<Control> {
+        self.node = Node::restore(identity(4, boot(1)), self.log.iter().cloned());
+        self.input(Input::Adopted { key: key(1, 1), alive: true, at: NOW })
+    }
+}
+
+#[test]
+fn what_is_wanted_of_a_run_before_its_supervisor_is_up_is_told_when_it_is() {
+    let run = key(1, 1);
+    let mut told = Told::new();
+    for order in [
+        Order::Limit(run, Some(Seconds(5))),
+        Order::Limit(run, None),
+        Order::Suspend(run),
+        Order::Warn(run, EndReason::Drain),
+        Order::Signal(run, 10, SignalTo::All),
+    ] {
+        assert_eq!(told.order(order), []);
+    }
+    let all = [Control::Limit(None), Control::Suspend, Control::Warn(EndReason::Drain)];
+    assert_eq!(told.logged(Record::Up { key: run }), all);
+    assert_eq!(told.logged(Record::Up { key: run }), [], "once");
+
+    // Now each is told at once.
+    let to = SignalTo::Batch;
+    assert_eq!(told.order(Order::Signal(run, 12, to)), [Control::Signal(12, to)]);
+    assert_eq!(told.order(Order::Resume(run)), [Control::Resume]);
+    assert_eq!(told.order(Order::Limit(run, Some(Seconds(7)))), [Control::Limit(Some(Seconds(7)))]);
+    assert_eq!(told.order(Order::Warn(run, EndReason::Preemption)), [Control::Warn(EndReason::Preemption)]);
+
+    // A later life of the node says again what may not have been told and does no harm if it was.
+    assert_eq!(told.again(), [Control::Limit(Some(Seconds(7))), Control::Resume]);
+    let why = Stop { why: StopWhy::Requeue, reason: Some(EndReason::Requeue) };
+    assert_eq!(told.order(Order::Stop(run, why)), [Control::Stop(why)]);
+    assert_eq!(told.again(), [Control::Limit(Some(Seconds(7))), Control::Resume, Control::Stop(why)]);
+}
+
+#[test]
+fn a_warning_that_was_taken_before_the_supervisor_was_up_outlives_the_node() {
+    let run = key(1, 1);
+    let mut told = Told::new();
+    told.order(Order::Warn(run, EndReason::Drain));
+    assert_eq!(told.again(), []);
+    assert_eq!(told.logged(Record::Up { key: run }), [Control::Warn(EndReason::Drain)]);
+}
+
+#[test]
+fn a_wish_for_an_unknown_run_leaves_nothing_behind() {
+    let mut node = joined(Vec::new());
+    let effects = node.decide(Input::Order { seq: Seq(1), order: Order::Suspend(key(7, 1)), at: NOW });
+    assert!(matches!(&effects[1..], [Effect::Append(Record::Acked { key: k })] if *k == key(7, 1)));
+    assert_eq!((node.kept().count(), node.number().len()), (0, 0));
+}
+
+#[test]
+fn a_suspension_is_reported_and_said_again_by_the_next_life_and_after_the_same_start() {
+    let run = key(1, 1);
+    let mut told = Told::new();
+    told.logged(Record::Up { key: run });
+    told.logged(Record::Started { key: run, at: Timestamp(1) });
+    told.logged(Record::Suspended { key: run, at: Timestamp(2) });
+    let said = |told: &mut Told| -> Vec<Report> { told.node.number().into_iter().map(|(_, r)| r).collect() };
+    let (started, suspended, resumed) = (
+        Report::Started { key: run, at: Timestamp(1) },
+        Report::Suspended { key: run, at: Timestamp(2) },
+        Report::Resumed { key: run, at: Timestamp(3) },
+    );
+    assert_eq!(said(&mut told), [started.clone(), suspended.clone()]);
+    told.order(Order::Start(assignment(run, boot(1))));
+    assert_eq!(said(&mut told), [started, suspended.clone()]);
+
+    told.again();
+    told.input(Input::Join(Machine::default()));
+    told.input(Input::LinkUp);
+    assert!(matches!(&said(&mut told)[..], [Report::Joined { .. }, last] if *last == suspended));
+    told.logged(Record::Resumed { key: run, at: Timestamp(3) });
+    assert_eq!(said(&mut told), [resumed]);
+    // A run that has ended is not said to be suspended.
+    told.logged(Record::Suspended { key: run, at: Timestamp(4) });
+    told.logged(ended(run));
+    told.again();
+    told.input(Input::Join(Machine::default()));
+    told.input(Input::LinkUp);
+    assert!(matches!(&said(&mut told)[..], [Report::Joined { .. }, Report::Ended { .. }]));
 }
 
 #[test]

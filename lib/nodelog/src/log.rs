@@ -260,6 +260,8 @@ fn note(acked: &mut BTreeSet<RunKey>, seen: &mut BTreeSet<RunKey>, record: &Reco
         }
         Record::Up { key, .. }
         | Record::Started { key, .. }
+        | Record::Suspended { key, .. }
+        | Record::Resumed { key, .. }
         | Record::Exited { key, .. }
         | Record::Ended { key, .. }
         | Record::Refused { key, .. } => {

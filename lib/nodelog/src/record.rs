@@ -1,10 +1,13 @@
 //! Records: what stands in the node's log. A type family of its own; the documents of `gq-model` are embedded as they are.
 
-use gq_model::{Assignment, BootId, Epoch, Fault, Outcome, Reason, RunKey, Seq, Timestamp};
+use gq_model::{
+    Assignment, BootId, EndReason, Epoch, Fault, Outcome, Reason, RunKey, Seconds, Seq, SignalTo, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
-/// The version of all records. A log of a newer version is refused untouched.
-pub const RECORD_VERSION: u32 = 1;
+/// The version of all records. A log of a newer version is refused untouched. Version 2 added orders beside start, stop and signal, and
+/// the records of suspension; what version 1 wrote is read as it was meant.
+pub const RECORD_VERSION: u32 = 2;
 
 /// Why a run is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +31,9 @@ pub enum Taken {
         key: RunKey,
         /// Why.
         why: Why,
+        /// Why, as its script is told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<EndReason>,
     },
     /// Send a signal to a run.
     Signal {
@@ -35,7 +41,49 @@ pub enum Taken {
         key: RunKey,
         /// The signal's number.
         signal: u8,
+        /// To whom of it.
+        #[serde(default)]
+        to: SignalTo,
     },
+    /// Tell a run that it will be ended.
+    Warn {
+        /// Which run.
+        key: RunKey,
+        /// Why.
+        reason: EndReason,
+    },
+    /// Change the time limit of a run.
+    Limit {
+        /// Which run.
+        key: RunKey,
+        /// The limit; none means unlimited.
+        limit: Option<Seconds>,
+    },
+    /// Suspend a run.
+    Suspend {
+        /// Which run.
+        key: RunKey,
+    },
+    /// Let a suspended run go on.
+    Resume {
+        /// Which run.
+        key: RunKey,
+    },
+}
+
+impl Taken {
+    /// The run it speaks of.
+    pub fn key(&self) -> RunKey {
+        match self {
+            Self::Start(assignment) => assignment.key,
+            Self::Stop { key, .. }
+            | Self::Signal { key, .. }
+            | Self::Warn { key, .. }
+            | Self::Limit { key, .. }
+            | Self::Suspend { key }
+            | Self::Resume { key } => *key,
+        }
+    }
 }
 
 /// One record.
@@ -80,6 +128,20 @@ pub enum Record {
         /// The session of its processes, which is its first process's id.
         session: u32,
     },
+    /// The processes of a run were stopped in place.
+    Suspended {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
+    /// They go on.
+    Resumed {
+        /// Which run.
+        key: RunKey,
+        /// When.
+        at: Timestamp,
+    },
     /// The script of a run has ended, and others of its processes are still there a moment later.
     Exited {
         /// Which run.
@@ -122,10 +184,11 @@ impl Record {
     pub fn key(&self) -> Option<RunKey> {
         match self {
             Self::Life { .. } => None,
-            Self::Taken { what: Taken::Start(assignment), .. } => Some(assignment.key),
-            Self::Taken { what: Taken::Stop { key, .. } | Taken::Signal { key, .. }, .. }
-            | Self::Up { key, .. }
+            Self::Taken { what, .. } => Some(what.key()),
+            Self::Up { key, .. }
             | Self::Started { key, .. }
+            | Self::Suspended { key, .. }
+            | Self::Resumed { key, .. }
             | Self::Exited { key, .. }
             | Self::Ended { key, .. }
             | Self::Refused { key, .. }

@@ -1,7 +1,10 @@
 //! The laws of the node's log: what was appended is read, by whomever it was written, and a torn line costs itself alone.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use gq_model::{BootId, End, Epoch, JobId, Outcome, Reason, RunKey, RunNumber, Seq, TaskIndex, Timestamp};
+use gq_model::{
+    BootId, End, EndReason, Epoch, JobId, Outcome, Reason, RunKey, RunNumber, Seconds, Seq, SignalTo,
+    TaskIndex, Timestamp,
+};
 use gq_nodelog::{Appender, Log, LogError, Record, Taken, Why};
 use std::{collections::BTreeSet, fs, io::Write, path::Path, thread};
 use tempfile::tempdir;
@@ -13,7 +16,7 @@ fn life(taken: u64) -> Record {
     Record::Life { epoch: Epoch(3), boot: BootId([7; 16]), controller: Epoch(2), taken: Seq(taken) }
 }
 fn stop(job: u64) -> Record {
-    let what = Taken::Stop { key: key(job), why: Why::Cancel };
+    let what = Taken::Stop { key: key(job), why: Why::Cancel, reason: None };
     Record::Taken { seq: Seq(job), controller: Epoch(2), what }
 }
 fn up(job: u64) -> Record {
@@ -55,15 +58,50 @@ fn what_was_appended_is_read_again_in_order() {
 }
 
 #[test]
+fn what_the_first_version_wrote_is_read_as_it_was_meant() {
+    let dir = tempdir().unwrap();
+    let lines = [
+        r#"{"v":1,"record":{"Taken":{"seq":1,"controller":2,"what":{"Stop":{"key":{"job":1,"task":0,"run":1},"why":"Cancel"}}}}}"#,
+        r#"{"v":1,"record":{"Taken":{"seq":2,"controller":2,"what":{"Signal":{"key":{"job":1,"task":0,"run":1},"signal":10}}}}}"#,
+    ];
+    let text: String =
+        lines.iter().map(|json| format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))).collect();
+    fs::write(dir.path().join("0000000000000001.log"), text).unwrap();
+    let (mut log, records) = Log::open(dir.path()).unwrap();
+    let signal = Taken::Signal { key: key(1), signal: 10, to: SignalTo::All };
+    let signal = Record::Taken { seq: Seq(2), controller: Epoch(2), what: signal };
+    assert_eq!(records, [stop(1), signal]);
+    // And all that this version writes is read by it.
+    let key = key(1);
+    let whats = [
+        Taken::Stop { key, why: Why::Requeue, reason: Some(EndReason::Drain) },
+        Taken::Signal { key, signal: 10, to: SignalTo::Batch },
+        Taken::Warn { key, reason: EndReason::Preemption },
+        Taken::Limit { key, limit: Some(Seconds(60)) },
+        Taken::Limit { key, limit: None },
+        Taken::Suspend { key },
+        Taken::Resume { key },
+    ];
+    let taken = |what| Record::Taken { seq: Seq(3), controller: Epoch(2), what };
+    let mut all: Vec<Record> = whats.into_iter().map(taken).collect();
+    all.push(Record::Suspended { key, at: Timestamp(7) });
+    all.push(Record::Resumed { key, at: Timestamp(8) });
+    assert!(all.iter().all(|record| record.key() == Some(key)));
+    log.append_all(&all).unwrap();
+    drop(log);
+    assert_eq!(Log::open(dir.path()).unwrap().1[2..], all);
+}
+
+#[test]
 fn a_log_is_open_once_and_a_newer_one_is_refused() {
     let dir = tempdir().unwrap();
     let (log, _) = Log::open(dir.path()).unwrap();
     assert!(matches!(Log::open(dir.path()), Err(LogError::InUse(_))));
     drop(log);
-    let json = br#"{"v":2,"record":{"Moon":{}}}"#;
+    let json = br#"{"v":3,"record":{"Moon":{}}}"#;
     let line = format!("{:08x} {}\n", crc32fast::hash(json), std::str::from_utf8(json).unwrap());
     fs::write(dir.path().join("0000000000000001.log"), line).unwrap();
-    assert!(matches!(Log::open(dir.path()), Err(LogError::Newer(_, 2))));
+    assert!(matches!(Log::open(dir.path()), Err(LogError::Newer(_, 3))));
 }
 
 #[test]

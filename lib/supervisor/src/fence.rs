@@ -2,7 +2,7 @@
 //! subreaper, so that whatever the run starts, in whatever session or group, descends from it until it is dead.
 
 use gq_host::Reaped;
-use gq_model::RunKey;
+use gq_model::{RunKey, SignalTo};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -34,17 +34,39 @@ impl Fence {
         Self { key, main: Some(main), killing: None }
     }
 
-    /// Sends a signal to all processes of the run.
-    pub fn signal(&self, signal: i32) {
-        if let Err(e) = gq_host::signal_descendants(signal) {
+    /// Sends a signal to processes of the run.
+    pub fn signal(&self, signal: i32, to: SignalTo) {
+        let main = self.main.unwrap_or(0);
+        let sent = match to {
+            SignalTo::All => gq_host::signal_descendants(signal).map(drop),
+            SignalTo::Batch => gq_host::signal_descendant(main, signal),
+            SignalTo::Steps => match gq_host::signal_descendants_but(main, signal) {
+                // It has become the program that it was to start.
+                Ok(0) => gq_host::signal_descendant(main, signal),
+                sent => sent.map(drop),
+            },
+        };
+        if let Err(e) = sent {
             eprintln!("gqstep {}: signal {signal} did not reach every process: {e}", self.key);
         }
     }
 
+    /// Stops all processes of the run in place.
+    pub fn stop(&self) {
+        if let Err(e) = gq_host::stop_descendants() {
+            eprintln!("gqstep {}: not every process was stopped: {e}", self.key);
+        }
+    }
+
+    /// Lets them go on.
+    pub fn go_on(&self) {
+        self.signal(number::CONT, SignalTo::All);
+    }
+
     /// Asks all processes of the run to end, stopped ones too.
     pub fn terminate(&self) {
-        self.signal(number::TERM);
-        self.signal(number::CONT);
+        self.signal(number::TERM, SignalTo::All);
+        self.go_on();
     }
 
     /// Begins to kill all processes of the run; rounds follow until none is left.
@@ -52,6 +74,11 @@ impl Fence {
         if self.killing.is_none() {
             self.killing = Some(Killing { next: now, pause: PAUSES.0, found: BTreeSet::new() });
         }
+    }
+
+    /// Ends the killing: whatever comes now is no process of the run.
+    pub fn rest(&mut self) {
+        self.killing = None;
     }
 
     /// Does the round of killing that is due; returns when the next one is.
@@ -89,7 +116,7 @@ impl Fence {
 }
 
 /// Numbers of the signals used here; the same on every Linux.
-mod number {
+pub mod number {
     pub const TERM: i32 = 15;
     pub const CONT: i32 = 18;
 }

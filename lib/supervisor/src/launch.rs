@@ -2,20 +2,27 @@
 //! here, as that user; what goes wrong is told to the supervisor through a pipe that the exec closes.
 
 use crate::{
+    checkpoint::Checkpoint,
     trouble::Trouble,
     variables::{Source, environment},
 };
-use gq_host::{Account, ExecTrouble, JobFileTrouble};
-use gq_model::{Assignment, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, TestRun, output_path};
+use gq_host::{Account, ENV_MARKER, ExecTrouble, JobFileTrouble, run_marker};
+use gq_model::{
+    Assignment, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, Seconds, Stage, TestRun, output_path,
+};
 use gq_proto::{JobFile, sha256_hex};
 use std::{
     fs::File,
     io::{self, PipeWriter, Write},
-    os::fd::BorrowedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+/// How long the emptying of what an earlier run left may take.
+const EMPTYING: Duration = Duration::from_secs(60);
+/// Stands before the line that says where the folder for checkpoints is.
+const CHECKPOINT_LINE: u8 = b'C';
 /// Exit code of a child that did not become the script. Seen by the supervisor alone.
 const NOT_STARTED: u8 = 71;
 
@@ -33,6 +40,30 @@ pub struct Launch<'a> {
     pub supervisor: u32,
 }
 
+/// What the child says before it becomes the script, or does not.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// Where the folder for checkpoints is.
+    pub checkpoint: Option<Checkpoint>,
+    /// What kept it from becoming the script.
+    pub trouble: Option<Trouble>,
+}
+
+impl Said {
+    /// Reads all that a child has said.
+    pub fn read(bytes: &[u8]) -> Self {
+        let (checkpoint, rest) = match bytes.split_first() {
+            Some((&CHECKPOINT_LINE, rest)) => {
+                let end = rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+                let (line, rest) = rest.split_at(end);
+                (Checkpoint::from_line(line), rest.get(1..).unwrap_or_default())
+            }
+            _ => (None, bytes),
+        };
+        Self { checkpoint, trouble: (!rest.is_empty()).then(|| Trouble::from_bytes(rest)) }
+    }
+}
+
 /// What the child ends as.
 enum Become {
     Sleeper(TestRun),
@@ -40,7 +71,7 @@ enum Become {
 
 /// Lives the child's life. Returns its exit code when it does not become the script.
 pub fn child(launch: &Launch<'_>, mut pipe: PipeWriter) -> u8 {
-    match become_script(launch) {
+    match become_script(launch, &mut pipe) {
         Ok(Become::Sleeper(test)) => {
             drop(pipe);
             match gq_host::sleep_exactly(Duration::from_micros(test.micros)) {
@@ -56,7 +87,7 @@ pub fn child(launch: &Launch<'_>, mut pipe: PipeWriter) -> u8 {
     }
 }
 
-fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
+fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, Trouble> {
     let Launch { assignment, account, .. } = launch;
     gq_host::own_session().map_err(Trouble::kernel("a session"))?;
     if launch.oom_protected {
@@ -64,30 +95,42 @@ fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
     }
     let (path, script) = gq_host::make_script(launch.folder, account)
         .map_err(Trouble::kernel("the script's file in the node's folder"))?;
+    let (scratch, scratch_folder) = gq_host::make_scratch(launch.folder, account)
+        .map_err(Trouble::kernel("the private folder in the node's folder"))?;
     gq_host::detach_stdio().map_err(Trouble::kernel("/dev/null"))?;
     gq_host::become_user(account)
         .map_err(|e| Trouble::site(format!("becoming {}: {}", account.name, gq_host::words(&e))))?;
     gq_host::die_with(launch.supervisor).map_err(Trouble::kernel("the supervisor"))?;
 
     let job = read_job(launch)?;
-    write_script(script, &job.script)?;
+    write_script(script, script_of(assignment.stage, &job)?)?;
+    empty_scratch(&scratch_folder)?;
     let spec = &job.spec;
     gq_host::set_umask(spec.umask);
     if !spec.work_dir.starts_with('/') {
         return Err(Trouble::user(Reason::WorkDir, format!("{}: not an absolute path", spec.work_dir)));
     }
     std::env::set_current_dir(&spec.work_dir).map_err(|e| at_path(Reason::WorkDir, &spec.work_dir, &e))?;
-    open_stdio(assignment, account, spec)?;
+    let fields = pattern_fields(assignment, account, spec);
+    open_stdio(&fields, spec, appends(assignment, &job))?;
+    let checkpoint = Checkpoint::make(assignment, spec, &fields)?;
+    gq_host::reset_signals().map_err(Trouble::kernel("the signals"))?;
+    let login = spec.get_user_env.map(|patience| login(launch, patience)).unwrap_or_default();
     let env = environment(&Source {
         assignment,
-        spec,
+        job: &job,
         account,
-        chosen: &job.env,
+        login: &login,
+        scratch: &scratch,
+        checkpoint: checkpoint.as_ref(),
         pid: std::process::id(),
         now: gq_host::now(),
     });
     gq_host::apply_limits(&spec.limits).map_err(Trouble::kernel("the limits"))?;
-    gq_host::reset_signals().map_err(Trouble::kernel("the signals"))?;
+    if let Some(checkpoint) = checkpoint {
+        let line = [&[CHECKPOINT_LINE], checkpoint.to_line().as_slice()].concat();
+        pipe.write_all(&line).map_err(Trouble::kernel("the pipe to the supervisor"))?;
+    }
     match spec.test_run {
         Some(test) if assignment.allow_test_run => Ok(Become::Sleeper(test)),
         Some(_) => Err(Trouble::user(Reason::ExecFailed, "--test-run is not allowed on this cluster")),
@@ -125,21 +168,64 @@ fn write_script(mut file: File, script: &[u8]) -> Result<(), Trouble> {
     file.write_all(script).map_err(Trouble::kernel("writing the script to the node's disk"))
 }
 
-fn open_stdio(assignment: &Assignment, account: &Account, spec: &JobSpec) -> Result<(), Trouble> {
-    let fields = PatternFields {
+/// The script that this stage of the job runs.
+fn script_of(stage: Stage, job: &JobFile) -> Result<&[u8], Trouble> {
+    match stage {
+        Stage::Main => Ok(&job.script),
+        Stage::Prep if !job.prep.is_empty() => Ok(&job.prep),
+        Stage::Prep => {
+            Err(Trouble::user(Reason::JobFileChanged, "its job file has no script that is to run first"))
+        }
+    }
+}
+
+/// Empties what a supervisor that was killed left of an earlier run of this user.
+fn empty_scratch(scratch: &OwnedFd) -> Result<(), Trouble> {
+    let trouble = || Trouble::kernel("emptying what an earlier run left in its private folder");
+    if gq_host::is_empty_folder(scratch.as_fd()).map_err(trouble())? {
+        return Ok(());
+    }
+    gq_host::empty_folder(scratch.as_fd(), Instant::now() + EMPTYING).map_err(trouble())
+}
+
+/// The environment of a login; none of it, and a line in the job's output, when it was not to be had in time.
+fn login(launch: &Launch<'_>, patience: Seconds) -> Vec<Vec<u8>> {
+    let marker = run_marker(launch.assignment);
+    let marks = [(ENV_MARKER, marker.as_str())];
+    let had = gq_host::login_environment(launch.account, &marks, Duration::from_secs(patience.0));
+    had.unwrap_or_else(|e| {
+        eprintln!("gq: --get-user-env: no environment of a login was had: {e}; the job starts without it");
+        Vec::new()
+    })
+}
+
+fn pattern_fields<'a>(
+    assignment: &'a Assignment,
+    account: &'a Account,
+    spec: &'a JobSpec,
+) -> PatternFields<'a> {
+    PatternFields {
         key: assignment.key,
         array: assignment.array,
-        name: &spec.name,
+        name: assignment.name.as_deref().unwrap_or(&spec.name),
         user: &account.name,
         node: Some(&assignment.node),
-    };
-    let path = |pattern: Option<&str>| output_path(pattern, &spec.work_dir, &fields);
+    }
+}
+
+/// Whether what is written comes behind what is in the output file: what the first script of a job wrote stays.
+fn appends(assignment: &Assignment, job: &JobFile) -> bool {
+    let follows = assignment.stage == Stage::Main && !job.prep.is_empty();
+    follows || job.spec.open_mode == OpenMode::Append
+}
+
+fn open_stdio(fields: &PatternFields<'_>, spec: &JobSpec, append: bool) -> Result<(), Trouble> {
+    let path = |pattern: Option<&str>| output_path(pattern, &spec.work_dir, fields);
     let input_path = spec.stdin.as_deref().map(|p| path(Some(p)));
     let open_input =
         |path: &str| gq_host::open_input(Path::new(path)).map_err(|e| at_path(Reason::InputFile, path, &e));
     // Without one it stays the /dev/null that it is already.
     let input = input_path.as_deref().map(open_input).transpose()?;
-    let append = spec.open_mode == OpenMode::Append;
     let open = |path: &str| {
         gq_host::open_output(Path::new(path), append).map_err(|e| match e.raw_os_error() {
             Some(number) if number == gq_host::NO_READER => Trouble::user(

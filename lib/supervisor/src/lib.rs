@@ -1,11 +1,15 @@
 //! The life of `gqstep`: one run, from its fence to its result. It outlives `gqnode`, which finds the result in the
 //! node's log; it decides nothing that the assignment or `gqnode` does not say.
 
+mod checkpoint;
+mod errand;
 mod fence;
 mod journal;
 mod launch;
 mod life;
+mod limit;
 mod outcome;
+mod tidying;
 mod trouble;
 mod variables;
 

@@ -1,36 +1,58 @@
 //! A supervisor's one loop: from the fork to the last record. Everything that takes time is an event here.
 
 use crate::{
-    fence::Fence,
+    checkpoint::Checkpoint,
+    errand::{Errand, Master},
+    fence::{Fence, number},
     journal::Journal,
-    launch::{Launch, child},
+    launch::{Launch, Said, child},
+    limit::{Due, Limit},
     outcome::{Cause, outcome},
+    tidying::{self, Tidying},
     trouble::Trouble,
 };
 use gq_host::{Control, Event, Inbox, WaitedFor};
-use gq_model::{Assignment, End, Fault, Outcome, RunKey, Timestamp};
+use gq_model::{Assignment, End, EndReason, Fault, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp};
 use gq_nodelog::Record;
 use std::{
     io::{self, PipeReader, Read},
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
 };
 
 /// How long the last processes of a run may take to go before it is said that the script has ended.
 const EXITED_AFTER: Duration = Duration::from_millis(200);
+/// How long the gentle signal waits for the word that says why it comes.
+const WORD_AFTER: Duration = Duration::from_secs(2);
+/// Most bytes that a child says before it becomes the script.
+const MOST_SAID: usize = 64 << 10;
 
 /// A run that lives.
 #[derive(Debug)]
 pub struct Life<'a> {
     assignment: &'a Assignment,
+    /// The run's folder.
+    folder: BorrowedFd<'a>,
+    /// For whom errands are done.
+    master: Master<'a>,
     inbox: Inbox,
     fence: Fence,
+    limit: Limit,
     /// The child that becomes the script.
     main: u32,
     /// What the child says; closed by its exec.
     pipe: Option<PipeReader>,
+    said: Vec<u8>,
     trouble: Option<Trouble>,
+    /// The folder for checkpoints, when the run has one.
+    checkpoint: Option<Checkpoint>,
     started: Option<Timestamp>,
+    /// What is wanted of the script when there is one: to be warned, to be suspended.
+    warning: Option<EndReason>,
+    pause_wanted: bool,
+    is_paused: bool,
+    /// The word that says why the gentle signal comes is being written; whether the hard one follows.
+    word: Option<(Errand, bool)>,
     cause: Option<Cause>,
     /// How the script ended, and when.
     exit: Option<(WaitedFor, Timestamp)>,
@@ -38,40 +60,42 @@ pub struct Life<'a> {
     kill_at: Option<Instant>,
     /// When it is to be said that the script has ended and something of the run is left.
     exited_at: Option<Instant>,
+    tidying: Tidying,
 }
 
 impl<'a> Life<'a> {
     /// Forks the child.
     pub fn begin(launch: &Launch<'a>, inbox: Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = io::pipe().map_err(Trouble::kernel("a pipe"))?;
+        let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
         let main =
             gq_host::fork(|| child(launch, writer)).map_err(Trouble::kernel("a process for the script"))?;
         let mut life = Self {
             assignment: launch.assignment,
+            folder: launch.folder,
+            master: Master { account: launch.account, supervisor: launch.supervisor },
             inbox,
             fence: Fence::new(launch.assignment.key, main),
+            limit: Limit::new(launch.assignment, now),
             main,
             pipe: Some(reader),
+            said: Vec::new(),
             trouble: None,
+            checkpoint: None,
             started: None,
+            warning: None,
+            pause_wanted: false,
+            is_paused: false,
+            word: None,
             cause: None,
             exit: None,
             kill_at: None,
             exited_at: None,
+            tidying: Tidying::Owed,
         };
         // Who stops his own child before it is the script, or names a folder that hangs, holds cards no longer for it.
-        life.limit_time();
+        life.set_timer();
         Ok(life)
-    }
-
-    /// Lets the run end after its time limit, counted from now.
-    fn limit_time(&mut self) {
-        if let Some(limit) = self.assignment.time_limit
-            && let Err(e) = self.inbox.set_deadline(Duration::from_secs(limit.0))
-        {
-            eprintln!("gqstep {}: no timer for its time limit: {e}; it is ended", self.assignment.key);
-            self.end(Cause::TimeLimit);
-        }
     }
 
     /// Lives until nothing of the run is left, and returns the last record.
@@ -110,7 +134,19 @@ impl<'a> Life<'a> {
                 journal.push(Record::Exited { key: self.assignment.key, at });
             }
         }
-        [self.fence.round(now), self.kill_at, self.exited_at].into_iter().flatten().min()
+        if let Some((_, kill)) = self.word.take_if(|(word, _)| word.until() <= now) {
+            self.terminate(kill, journal);
+        }
+        let tidied_by = match &self.tidying {
+            Tidying::Errand(errand, _) => Some(errand.until()),
+            Tidying::Owed | Tidying::Done => None,
+        };
+        if tidied_by.is_some_and(|at| at <= now) {
+            self.fence.kill(now);
+        }
+        let word = self.word.as_ref().map(|(word, _)| word.until());
+        let tidied_by = tidied_by.filter(|at| *at > now);
+        [self.fence.round(now), self.kill_at, self.exited_at, word, tidied_by].into_iter().flatten().min()
     }
 
     /// Acts on an event; says whether the run is over.
@@ -118,41 +154,71 @@ impl<'a> Life<'a> {
         match event {
             Event::Readable => self.hear(journal),
             Event::Child => return self.reap(journal),
-            Event::Deadline => self.end(Cause::TimeLimit),
-            Event::Control(Control::Stop(kind)) => self.end(Cause::Stop(kind)),
-            Event::Control(Control::Signal(signal)) => {
-                if self.exit.is_none() && (1..=64).contains(&signal) {
-                    self.fence.signal(i32::from(signal));
-                }
+            Event::Deadline => self.limit_due(),
+            Event::Control(Control::Stop(kind, reason)) => self.end(Cause::Stop(kind), reason),
+            Event::Control(Control::Signal(signal, to)) => self.pass_on(signal, to),
+            Event::Control(Control::Warn(reason)) => self.warn(reason, journal),
+            Event::Control(Control::Limit(limit)) => {
+                self.limit.change(limit.map(|s| Seconds(u64::from(s))), clock());
+                self.set_timer();
             }
+            Event::Control(Control::Suspend) => self.suspend(journal),
+            Event::Control(Control::Resume) => self.resume(journal),
         }
         false
     }
 
-    /// Reads what the child says before it becomes the script: nothing, when all is well.
+    /// Reads what the child has said: where the folder for checkpoints is, and what kept it from becoming the script. Nothing more
+    /// comes when all is well.
     fn hear(&mut self, journal: &mut Journal) {
-        let Some(mut pipe) = self.pipe.take() else { return };
-        let mut bytes = Vec::new();
-        if pipe.read_to_end(&mut bytes).is_err() || !bytes.is_empty() {
-            self.trouble = Some(Trouble::from_bytes(&bytes));
-            return;
+        let Some(pipe) = &mut self.pipe else { return };
+        let mut some = [0; 4096];
+        match pipe.read(&mut some) {
+            Ok(0) => {
+                self.pipe = None;
+                self.heard(journal);
+            }
+            Ok(n) if self.said.len() < MOST_SAID => {
+                self.said.extend_from_slice(some.get(..n).unwrap_or_default());
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => {
+                self.pipe = None;
+                self.trouble = Some(Trouble::from_bytes(b"?"));
+            }
         }
-        if self.cause.is_some() {
-            // Killed before it became the script.
+    }
+
+    /// The child has said all.
+    fn heard(&mut self, journal: &mut Journal) {
+        let Said { checkpoint, trouble } = Said::read(&std::mem::take(&mut self.said));
+        self.checkpoint = checkpoint;
+        self.trouble = trouble;
+        if self.trouble.is_some() || self.cause.is_some() {
+            // Killed before it became the script, or never to become it.
             return;
         }
         let at = gq_host::now();
         self.started = Some(at);
         journal.push(Record::Started { key: self.assignment.key, at, session: self.main });
-        self.limit_time();
+        self.limit.restart(clock());
+        self.set_timer();
+        if let Some(reason) = self.warning.take() {
+            self.warn(reason, journal);
+        }
+        if self.pause_wanted {
+            self.suspend(journal);
+        }
     }
 
     fn reap(&mut self, journal: &mut Journal) -> bool {
         let reaped = self.fence.reap();
-        if let Some((_, how)) = reaped.ended.iter().find(|(pid, _)| *pid == self.main && self.exit.is_none())
-        {
+        let has_ended = |pid| reaped.ended.iter().find(|(ended, _)| *ended == pid);
+        if let Some((_, how)) = has_ended(self.main).filter(|_| self.exit.is_none()) {
             // What the child said stands in the pipe even when its death is seen first.
-            self.hear(journal);
+            while self.pipe.is_some() {
+                self.hear(journal);
+            }
             self.exit = Some((*how, gq_host::now()));
             self.kill_at = None;
             if reaped.left {
@@ -161,24 +227,168 @@ impl<'a> Life<'a> {
                 self.exited_at = Some(now + EXITED_AFTER);
             }
         }
-        self.exit.is_some() && !reaped.left
+        if let Some((_, kill)) = self.word.take_if(|(word, _)| has_ended(word.pid()).is_some()) {
+            self.terminate(kill, journal);
+        }
+        self.exit.is_some() && !reaped.left && self.is_tidied()
+    }
+
+    /// Whether all is done that is owed after the last process; begins to do it.
+    fn is_tidied(&mut self) -> bool {
+        let key = self.assignment.key;
+        self.tidying = match std::mem::replace(&mut self.tidying, Tidying::Done) {
+            Tidying::Owed => {
+                self.fence.rest();
+                let unneeded = self.checkpoint.as_ref().filter(|c| c.is_own() && self.is_complete());
+                tidying::begin(key, self.folder, unneeded, self.master)
+            }
+            Tidying::Errand(_, scratch) => tidying::finish(key, scratch),
+            Tidying::Done => Tidying::Done,
+        };
+        let is_done = matches!(self.tidying, Tidying::Done);
+        if !is_done {
+            self.exited_at.get_or_insert_with(|| Instant::now() + EXITED_AFTER);
+        }
+        is_done
+    }
+
+    /// Whether the job has done all that it was to do.
+    fn is_complete(&self) -> bool {
+        let how = self.exit.map(|(how, _)| how).filter(|_| self.started.is_some());
+        self.assignment.stage == Stage::Main && outcome(self.cause, how).end == End::Completed
+    }
+
+    /// Does what the time limit asks for by now.
+    fn limit_due(&mut self) {
+        while let Some(due) = self.limit.due(clock()) {
+            match due {
+                Due::Signal(ask) if self.started.is_some() => {
+                    self.pass_on(ask.signal, if ask.batch { SignalTo::Batch } else { SignalTo::Steps });
+                }
+                Due::Signal(_) => {}
+                Due::End => return self.end_in_time(),
+            }
+        }
+        self.set_timer();
+    }
+
+    fn end_in_time(&mut self) {
+        if self.assignment.until_deadline {
+            self.end(Cause::Deadline, Some(EndReason::Deadline));
+        } else {
+            self.end(Cause::TimeLimit, Some(EndReason::TimeLimit));
+        }
+    }
+
+    fn set_timer(&mut self) {
+        match self.limit.next(clock()) {
+            None => self.inbox.clear_deadline(),
+            Some(after) => {
+                if let Err(e) = self.inbox.set_deadline(after) {
+                    eprintln!(
+                        "gqstep {}: no timer for its time limit: {e}; it is ended",
+                        self.assignment.key
+                    );
+                    self.end_in_time();
+                }
+            }
+        }
+    }
+
+    /// Sends a signal to processes of a run that is not being ended by itself.
+    fn pass_on(&mut self, signal: u8, to: SignalTo) {
+        let signal = i32::from(signal);
+        // Who is suspended goes on when the controller says so, since his time stands still.
+        let is_for_us = self.is_paused && signal == number::CONT;
+        if self.exit.is_none() && (1..=64).contains(&signal) && !is_for_us {
+            self.fence.signal(signal, to);
+        }
+    }
+
+    /// Stops the processes of the run in place, and the clock of its limit.
+    fn suspend(&mut self, journal: &mut Journal) {
+        if self.cause.is_some() || self.exit.is_some() || self.is_paused {
+            return;
+        }
+        // A script that is not there yet, or is to be told something first, is stopped a moment later.
+        self.pause_wanted = self.started.is_none() || self.word.is_some();
+        if self.pause_wanted {
+            return;
+        }
+        self.fence.stop();
+        self.is_paused = true;
+        self.limit.pause(clock());
+        self.set_timer();
+        journal.push(Record::Suspended { key: self.assignment.key, at: gq_host::now() });
+    }
+
+    /// Lets a suspended run go on.
+    fn resume(&mut self, journal: &mut Journal) {
+        self.pause_wanted = false;
+        if !std::mem::take(&mut self.is_paused) || self.exit.is_some() {
+            return;
+        }
+        self.limit.go_on(clock());
+        self.set_timer();
+        self.fence.go_on();
+        journal.push(Record::Resumed { key: self.assignment.key, at: gq_host::now() });
+    }
+
+    /// Says why the run will be ended, and sends the gentle signal.
+    fn warn(&mut self, reason: EndReason, journal: &mut Journal) {
+        if self.cause.is_some() || self.exit.is_some() {
+            return;
+        }
+        if self.started.is_none() {
+            self.warning = Some(reason);
+            return;
+        }
+        self.resume(journal);
+        self.be_gentle(Some(reason), false);
     }
 
     /// Begins to end the run. The first cause stays, and a script that has ended by itself has ended so.
-    fn end(&mut self, cause: Cause) {
+    fn end(&mut self, cause: Cause, reason: Option<EndReason>) {
         if self.cause.is_some() || self.exit.is_some() {
             return;
         }
         self.cause = Some(cause);
-        let now = Instant::now();
         if self.started.is_none() {
             // No script yet that could do something with a gentle signal.
-            self.fence.kill(now);
+            self.fence.kill(Instant::now());
+            return;
+        }
+        self.be_gentle(reason, true);
+    }
+
+    /// Has the reason written where the script finds it, if it has such a place; then the gentle signal follows.
+    fn be_gentle(&mut self, reason: Option<EndReason>, kill: bool) {
+        let told = reason.zip(self.checkpoint.as_ref());
+        let word = told.and_then(|(reason, checkpoint)| {
+            Errand::send(self.master, WORD_AFTER, || checkpoint.write_reason(reason)).ok()
+        });
+        match word {
+            Some(word) => self.word = Some((word, kill)),
+            None => self.send_gentle(kill),
+        }
+    }
+
+    /// The reason was written, or would have been waited for too long.
+    fn terminate(&mut self, kill: bool, journal: &mut Journal) {
+        self.send_gentle(kill);
+        if self.pause_wanted {
+            self.suspend(journal);
+        }
+    }
+
+    fn send_gentle(&mut self, kill: bool) {
+        if self.exit.is_some() {
             return;
         }
         self.fence.terminate();
-        let wait = Duration::from_secs(self.assignment.kill_wait.0);
-        self.kill_at = now.checked_add(wait);
+        if kill {
+            self.kill_at = Instant::now().checked_add(Duration::from_secs(self.assignment.kill_wait.0));
+        }
     }
 
     fn last_record(self) -> Record {
@@ -194,6 +404,11 @@ impl<'a> Life<'a> {
             },
         }
     }
+}
+
+/// The boot clock. It was read at the beginning; a kernel that does not tell it any more stops the time of the run.
+fn clock() -> Duration {
+    gq_host::boot_clock().unwrap_or_default()
 }
 
 /// The last record of a run that was not started.

@@ -8,6 +8,8 @@ use gq_model::{End, Outcome, Reason};
 pub enum Cause {
     /// The time limit passed.
     TimeLimit,
+    /// Its deadline came.
+    Deadline,
     /// Somebody wanted it.
     Stop(StopKind),
 }
@@ -21,6 +23,7 @@ pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>) -> Outcome {
     };
     let (end, reason, detail) = match (cause, exit_code) {
         (Some(Cause::TimeLimit), _) => (End::Timeout, Reason::TimeLimit, ""),
+        (Some(Cause::Deadline), _) => (End::Deadline, Reason::Deadline, ""),
         (Some(Cause::Stop(StopKind::Cancel)), _) => (End::Cancelled, Reason::Cancelled, ""),
         (Some(Cause::Stop(StopKind::Requeue)), _) => (End::Cancelled, Reason::Requeued, ""),
         (Some(Cause::Stop(StopKind::Stray)), _) => {
@@ -45,6 +48,7 @@ mod tests {
             (None, code(3), End::Failed, 3),
             (None, Some(WaitedFor::Signal { number: 11, core: true }), End::Failed, 139),
             (Some(Cause::TimeLimit), code(0), End::Timeout, 1),
+            (Some(Cause::Deadline), code(0), End::Deadline, 1),
             (Some(Cause::Stop(StopKind::Cancel)), code(0), End::Cancelled, 1),
             (Some(Cause::Stop(StopKind::Requeue)), None, End::Cancelled, 1),
         ];

@@ -1,18 +1,34 @@
 //! A job's environment: what its user chose, without what another job left in it, and with what this job is.
 
+use crate::checkpoint::{Checkpoint, restarts};
 use gq_host::{Account, ENV_MARKER, run_marker};
-use gq_model::{Assignment, CardUse, JobSpec, MemoryAsk, Timestamp};
+use gq_model::{Assignment, CardUse, MemoryAsk, Stage, Timestamp};
+use gq_proto::JobFile;
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt,
+    path::Path,
 };
 
 /// Variables that describe one job and are not always set: from another job's environment they would lie.
 const OF_ONE_JOB: &[&str] = &[
+    "GQ_ACCOUNT",
     "GQ_ARRAY_JOB_ID",
+    "GQ_ARRAY_TASK_COUNT",
     "GQ_ARRAY_TASK_ID",
+    "GQ_ARRAY_TASK_MAX",
+    "GQ_ARRAY_TASK_MIN",
+    "GQ_ARRAY_TASK_STEP",
+    "GQ_CHECKPOINT_DIR",
+    "GQ_CPUS_PER_TASK",
+    "GQ_END_REASON",
+    "GQ_END_REASON_FILE",
+    "GQ_ITEM",
+    "GQ_NTASKS",
+    "GQ_QOS",
     "GQ_SLICES",
     "GQ_SLICE_PROFILES",
+    "GQ_STAGE",
     "SLURM_ARRAY_JOB_ID",
     "SLURM_ARRAY_TASK_ID",
     "SLURM_CPUS_PER_TASK",
@@ -37,6 +53,8 @@ const OF_ONE_JOB: &[&str] = &[
 ];
 /// Families of such variables.
 const FAMILIES: &[&str] = &["SLURM_ARRAY_TASK_", "SLURM_STEP_", "SLURM_SRUN_"];
+/// What a login shell says of itself.
+const OF_THE_SHELL: &[&str] = &["_", "OLDPWD", "SHLVL"];
 /// Where programs are looked for when nothing says so.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -44,10 +62,14 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 #[derive(Debug)]
 pub struct Source<'a> {
     pub assignment: &'a Assignment,
-    pub spec: &'a JobSpec,
+    /// The request, and the environment that its user chose.
+    pub job: &'a JobFile,
     pub account: &'a Account,
-    /// The chosen environment: `NAME=value`.
-    pub chosen: &'a [Vec<u8>],
+    /// The environment of a login: `NAME=value`; what was chosen goes before it.
+    pub login: &'a [Vec<u8>],
+    /// The private folder of the run.
+    pub scratch: &'a Path,
+    pub checkpoint: Option<&'a Checkpoint>,
     /// Process id of the script.
     pub pid: u32,
     pub now: Timestamp,
@@ -56,9 +78,15 @@ pub struct Source<'a> {
 /// The whole environment of a job: `NAME=value`, each name once.
 pub fn environment(source: &Source<'_>) -> Vec<Vec<u8>> {
     let ours = variables(source);
-    let mut all: Vec<Vec<u8>> = Vec::with_capacity(source.chosen.len() + ours.len());
+    let chosen = &source.job.env;
+    let mut all: Vec<Vec<u8>> = Vec::with_capacity(chosen.len() + source.login.len() + ours.len());
     let mut names: BTreeSet<&[u8]> = BTreeSet::new();
-    for entry in source.chosen {
+    let is_of_shell = |entry: &[u8]| {
+        OF_THE_SHELL
+            .iter()
+            .any(|name| entry.strip_prefix(name.as_bytes()).is_some_and(|v| v.starts_with(b"=")))
+    };
+    for entry in chosen.iter().chain(source.login.iter().filter(|entry| !is_of_shell(entry))) {
         let name = entry.split(|b| *b == b'=').next().unwrap_or_default();
         let known = std::str::from_utf8(name).is_ok_and(|name| {
             ours.contains_key(name)
@@ -80,11 +108,18 @@ pub fn environment(source: &Source<'_>) -> Vec<Vec<u8>> {
     let missing = defaults.iter().filter(|(name, _)| !names.contains(name.as_bytes()));
     all.extend(missing.map(|(name, value)| entry(name, value)).collect::<Vec<_>>());
     all.extend(ours.iter().map(|(name, value)| entry(name, value.as_bytes())));
+    all.extend(item(source).map(|item| entry("GQ_ITEM", item)));
     all
 }
 
 fn entry(name: &str, value: &[u8]) -> Vec<u8> {
     [name.as_bytes(), b"=", value].concat()
+}
+
+/// What this task of the array is for; its bytes are the user's own.
+fn item<'a>(source: &Source<'a>) -> Option<&'a [u8]> {
+    let (_, task) = source.assignment.array?;
+    source.job.items.get(usize::try_from(task.0).ok()?).map(Vec::as_slice)
 }
 
 /// What `CUDA_VISIBLE_DEVICES` calls a card or slice: its UUID, the card's index where that is declared.
@@ -125,14 +160,19 @@ fn slices(cards: &[CardUse]) -> Vec<(&'static str, String)> {
 }
 
 fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
-    let Source { assignment: a, spec, account, pid, now, .. } = source;
+    let Source { assignment: a, job: file, account, scratch, pid, now, .. } = source;
+    let spec = &file.spec;
+    let name = a.name.as_ref().unwrap_or(&spec.name);
+    let scratch = scratch.to_string_lossy().into_owned();
     let node = a.node.to_string();
     let job = a.key.job.to_string();
     let tasks = spec.process_count().to_string();
     let mut all = BTreeMap::from([
         (ENV_MARKER, run_marker(a)),
         ("GQ_JOB_ID", job.clone()),
-        ("GQ_JOB_NAME", spec.name.clone()),
+        ("GQ_JOB_NAME", name.clone()),
+        ("GQ_RESTARTS", restarts(a).to_string()),
+        ("GQ_TMPDIR", scratch.clone()),
         ("GQ_RUN", a.key.run.to_string()),
         ("GQ_CLUSTER_NAME", a.cluster.clone()),
         ("GQ_PARTITION", a.partition.clone()),
@@ -151,7 +191,7 @@ fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
         ("SLURM_JOB_CPUS_PER_NODE", a.cpus.to_string()),
         ("SLURM_JOB_GID", account.gid.to_string()),
         ("SLURM_JOB_ID", job),
-        ("SLURM_JOB_NAME", spec.name.clone()),
+        ("SLURM_JOB_NAME", name.clone()),
         ("SLURM_JOB_NODELIST", node.clone()),
         ("SLURM_JOB_NUM_NODES", "1".into()),
         ("SLURM_JOB_PARTITION", a.partition.clone()),
@@ -161,6 +201,7 @@ fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
         ("SLURM_LOCALID", "0".into()),
         ("SLURM_NNODES", "1".into()),
         ("SLURM_NODEID", "0".into()),
+        ("SLURM_NODE_ALIASES", "(null)".into()),
         ("SLURM_NODELIST", node.clone()),
         ("SLURM_PRIO_PROCESS", "0".into()),
         ("SLURM_PROCID", "0".into()),
@@ -168,33 +209,81 @@ fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
         ("SLURM_SUBMIT_HOST", spec.submit_host.clone()),
         ("SLURM_TASKS_PER_NODE", tasks),
         ("SLURM_TASK_PID", pid.to_string()),
+        ("SLURM_TMPDIR", scratch),
         ("SLURMD_NODENAME", node),
     ]);
+    all.extend(of_array(a));
+    all.extend(of_stay(source));
     all.extend(when_asked(source));
+    all
+}
+
+/// What a task is told of its array.
+fn of_array(a: &Assignment) -> Vec<(&'static str, String)> {
+    let Some((job, task)) = a.array else { return Vec::new() };
+    let mut all = vec![
+        ("GQ_ARRAY_JOB_ID", job.to_string()),
+        ("SLURM_ARRAY_JOB_ID", job.to_string()),
+        ("GQ_ARRAY_TASK_ID", task.to_string()),
+        ("SLURM_ARRAY_TASK_ID", task.to_string()),
+    ];
+    if let Some(bounds) = a.bounds {
+        all.extend([
+            ("GQ_ARRAY_TASK_COUNT", bounds.count.to_string()),
+            ("SLURM_ARRAY_TASK_COUNT", bounds.count.to_string()),
+            ("GQ_ARRAY_TASK_MIN", bounds.min.to_string()),
+            ("SLURM_ARRAY_TASK_MIN", bounds.min.to_string()),
+            ("GQ_ARRAY_TASK_MAX", bounds.max.to_string()),
+            ("SLURM_ARRAY_TASK_MAX", bounds.max.to_string()),
+            ("GQ_ARRAY_TASK_STEP", bounds.step.to_string()),
+            ("SLURM_ARRAY_TASK_STEP", bounds.step.to_string()),
+        ]);
+    }
+    all
+}
+
+/// What a run is told of the runs before it, and leaves to those after it.
+fn of_stay(source: &Source<'_>) -> Vec<(&'static str, String)> {
+    let Source { assignment: a, job, checkpoint, .. } = source;
+    let mut all = Vec::new();
+    if restarts(a) > 0 {
+        all.push(("SLURM_RESTART_COUNT", restarts(a).to_string()));
+    }
+    if !job.prep.is_empty() {
+        let stage = match a.stage {
+            Stage::Main => "main",
+            Stage::Prep => "prep",
+        };
+        all.push(("GQ_STAGE", stage.to_owned()));
+    }
+    if let Some(checkpoint) = checkpoint {
+        all.push(("GQ_CHECKPOINT_DIR", checkpoint.path().to_owned()));
+        all.push(("GQ_END_REASON_FILE", checkpoint.reason_file()));
+    }
     all
 }
 
 /// What Slurm sets only when it was asked for.
 fn when_asked(source: &Source<'_>) -> Vec<(&'static str, String)> {
-    let Source { assignment: a, spec, now, .. } = source;
+    let Source { assignment: a, job: file, now, .. } = source;
+    let spec = &file.spec;
     let mut all = Vec::new();
     let mut set = |name, value: Option<String>| all.extend(value.map(|value| (name, value)));
-    if let Some((job, task)) = a.array {
-        for name in ["GQ_ARRAY_JOB_ID", "SLURM_ARRAY_JOB_ID"] {
-            set(name, Some(job.to_string()));
-        }
-        for name in ["GQ_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_ID"] {
-            set(name, Some(task.to_string()));
-        }
-    }
     let asked_tasks =
         (spec.ntasks.is_some() || spec.ntasks_per_node.is_some()).then(|| spec.process_count().to_string());
+    set("GQ_NTASKS", asked_tasks.clone());
     set("SLURM_NTASKS", asked_tasks.clone());
     set("SLURM_NPROCS", asked_tasks);
     set("SLURM_NTASKS_PER_NODE", spec.ntasks_per_node.map(|n| n.to_string()));
-    set("SLURM_CPUS_PER_TASK", spec.cpus_per_task.map(|n| n.to_string()));
-    set("SLURM_JOB_ACCOUNT", spec.account.clone());
-    set("SLURM_RESTART_COUNT", (a.key.run.0 > 1).then(|| (a.key.run.0 - 1).to_string()));
+    for name in ["GQ_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"] {
+        set(name, spec.cpus_per_task.map(|n| n.to_string()));
+    }
+    for name in ["GQ_ACCOUNT", "SLURM_JOB_ACCOUNT"] {
+        set(name, a.account.clone().or_else(|| spec.account.clone()));
+    }
+    for name in ["GQ_QOS", "SLURM_JOB_QOS"] {
+        set(name, a.qos.clone().or_else(|| spec.qos.clone()));
+    }
     set("SLURM_JOB_END_TIME", a.time_limit.map(|limit| seconds(now.after(limit))));
     match spec.memory {
         MemoryAsk::Default => {}
@@ -206,6 +295,7 @@ fn when_asked(source: &Source<'_>) -> Vec<(&'static str, String)> {
     if !a.cards.is_empty() {
         set("SLURM_GPUS_ON_NODE", Some(a.cards.len().to_string()));
         set("SLURM_JOB_GPUS", Some(indices(&a.cards)));
+        set("GPU_DEVICE_ORDINAL", Some(indices(&a.cards)));
     }
     for (name, value) in slices(&a.cards) {
         set(name, Some(value));
@@ -230,9 +320,22 @@ mod tests {
     /// All names that a job may find.
     fn names() -> BTreeSet<String> {
         let spec = serde_json::json!({ "name": "j", "work_dir": "/", "umask": 0 });
-        let mut spec: JobSpec = serde_json::from_value(spec).unwrap();
+        let mut spec: gq_model::JobSpec = serde_json::from_value(spec).unwrap();
         (spec.ntasks, spec.ntasks_per_node, spec.cpus_per_task) = (Some(1), Some(1), Some(1));
-        spec.account = Some("physics".into());
+        (spec.account, spec.qos) = (Some("physics".into()), Some("long".into()));
+        spec.checkpoint = Some(String::new());
+        let mut job = JobFile {
+            cluster: gq_model::ClusterId([1; 16]),
+            uid: Uid(7),
+            token: gq_model::Token([2; 16]),
+            spec,
+            env: vec![],
+            args: vec![],
+            script: vec![],
+            prep: b"#!/bin/sh".to_vec(),
+            items: vec![b"item".to_vec()],
+        };
+        let checkpoint = Checkpoint::from_line(br#"["/c",true]"#);
         let assignment = Assignment {
             key: RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(2) },
             boot: gq_model::BootId([3; 16]),
@@ -244,21 +347,40 @@ mod tests {
             cluster: "lab".into(),
             cpus: 1,
             memory: MiB(1),
-            cards: vec![CardUse { index: 0, uuid: None, slice: None, placement: None }],
+            cards: vec![held(0, None, Some("1g.10gb"))],
             time_limit: Some(Seconds(1)),
             kill_wait: Seconds(1),
             array: Some((JobId(1), TaskIndex(0))),
             allow_test_run: false,
+            bounds: Some(gq_model::ArrayBounds { count: 1, min: 0, max: 0, step: 1 }),
+            stage: Stage::Main,
+            restarts: None,
+            over_limit: Seconds(0),
+            until_deadline: false,
+            signal: None,
+            account: None,
+            qos: None,
+            user: String::new(),
+            name: None,
+            may_run_again: false,
         };
         let account = Account::nameless(Uid(7));
         let mut names = BTreeSet::new();
         for memory in [MemoryAsk::PerNode(MiB(1)), MemoryAsk::PerCpu(MiB(1)), MemoryAsk::PerCard(MiB(1))] {
             for per_node in [None, Some(1)] {
-                spec.memory = memory;
-                spec.cards.count = 1;
-                (spec.gpus_per_node, spec.gpus_per_task) = (per_node, per_node);
-                let (assignment, account, spec) = (&assignment, &account, &spec);
-                let source = Source { assignment, spec, account, chosen: &[], pid: 1, now: Timestamp(0) };
+                job.spec.memory = memory;
+                job.spec.cards.count = 1;
+                (job.spec.gpus_per_node, job.spec.gpus_per_task) = (per_node, per_node);
+                let source = Source {
+                    assignment: &assignment,
+                    job: &job,
+                    account: &account,
+                    login: &[],
+                    scratch: Path::new("/t"),
+                    checkpoint: checkpoint.as_ref(),
+                    pid: 1,
+                    now: Timestamp(0),
+                };
                 names.extend(environment(&source).iter().map(|entry| {
                     String::from_utf8_lossy(entry).split('=').next().unwrap_or_default().to_owned()
                 }));

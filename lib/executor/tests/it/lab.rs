@@ -301,6 +301,17 @@ impl Lab {
             kill_wait: Seconds(5),
             array: None,
             allow_test_run: true,
+            bounds: None,
+            stage: gq_model::Stage::Main,
+            restarts: None,
+            over_limit: Seconds(0),
+            until_deadline: false,
+            signal: None,
+            account: None,
+            qos: None,
+            user: String::new(),
+            name: None,
+            may_run_again: false,
         }
     }
 

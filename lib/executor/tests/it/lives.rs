@@ -1,7 +1,7 @@
 //! Lives: `gqnode`, `gqd` and `gqstep` go and come in any order, and every run ends once, with its right result.
 
 use crate::lab::{Lab, lines, until};
-use gq_model::{BootId, End, Epoch, Outcome, Reason, RunKey, Seq, Timestamp};
+use gq_model::{BootId, End, Epoch, Outcome, Reason, RunKey, Seq, SignalTo, Timestamp};
 use gq_nodelog::{Log, Record, Taken};
 use gq_proto::{OrderBody, ReportBody, StopWhy};
 use nix::{
@@ -103,7 +103,7 @@ fn a_stop_that_was_taken_is_not_forgotten() {
     let key = lab.run(&format!("trap '' TERM; touch ready; while :; do {gate}; done"));
     lab.started(key);
     until("the script is ready", || lab.work("ready").exists());
-    lab.order(OrderBody::Stop { key, why: StopWhy::Cancel });
+    lab.order(OrderBody::Stop { key, why: StopWhy::Cancel, reason: None });
     let taken = Seq(lab.orders.len() as u64);
     while lab.receive().ack < taken {}
     lab.end(Signal::SIGKILL);
@@ -205,7 +205,7 @@ fn a_reboot_ends_what_lived_and_keeps_what_had_ended() {
     records.extend([end(had_ended.key), end(known.key), Record::Acked { key: known.key }]);
     log.append_all(&records).unwrap();
     drop(log);
-    lab.orders = vec![OrderBody::Stop { key: known.key, why: StopWhy::Cancel }; 3];
+    lab.orders = vec![OrderBody::Stop { key: known.key, why: StopWhy::Cancel, reason: None }; 3];
     lab.start(&[]);
     lab.link();
     assert_eq!(lab.head.as_ref().unwrap().ack, Seq(3));
@@ -233,7 +233,7 @@ fn a_long_log_is_shortened_and_what_must_be_known_stays_known() {
     records.push(Record::Acked { key });
     log.append_all(&records).unwrap();
     drop(log);
-    lab.orders = vec![OrderBody::Signal { key, signal: 10 }; 41];
+    lab.orders = vec![OrderBody::Signal { key, signal: 10, to: SignalTo::All }; 41];
     lab.epoch = Epoch(4);
     for taken in [41, 42] {
         lab.start(&[]);

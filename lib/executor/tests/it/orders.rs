@@ -1,7 +1,7 @@
 //! Orders: start, stop, the same again, and those that are refused.
 
 use crate::lab::{Lab, lines, until};
-use gq_model::{BootId, CardHealth, End, Fault, MiB, Reason, RunNumber, Seq, Uid};
+use gq_model::{BootId, CardHealth, End, Fault, MiB, Reason, RunNumber, Seq, SignalTo, Uid};
 use gq_proto::{OrderBody, ReportBody, StopWhy};
 use nix::sys::signal::Signal;
 
@@ -61,12 +61,12 @@ fn a_stopped_run_ends_cancelled_and_an_unknown_one_is_reported_and_never_starts(
     let gate = lab.gate("gate");
     let key = lab.run(&gate);
     lab.started(key);
-    lab.order(OrderBody::Stop { key, why: StopWhy::Cancel });
+    lab.order(OrderBody::Stop { key, why: StopWhy::Cancel, reason: None });
     assert_eq!(lab.ended(key).end, End::Cancelled);
 
     let assignment = lab.job("echo never");
     let key = assignment.key;
-    lab.order(OrderBody::Stop { key, why: StopWhy::Requeue });
+    lab.order(OrderBody::Stop { key, why: StopWhy::Requeue, reason: None });
     assert_eq!(lab.ended(key).reason, Reason::Requeued);
     lab.acknowledge();
     lab.order(OrderBody::Start(Box::new(assignment)));
@@ -82,7 +82,7 @@ fn a_signal_reaches_the_script() {
     let key = lab.run(&format!("trap 'exit 9' USR1; touch ready; while :; do {gate}; done"));
     lab.started(key);
     until("the script is ready", || lab.work("ready").exists());
-    lab.order(OrderBody::Signal { key, signal: Signal::SIGUSR1 as u8 });
+    lab.order(OrderBody::Signal { key, signal: Signal::SIGUSR1 as u8, to: SignalTo::All });
     assert_eq!(lab.ended(key).exit_code, Some(9));
 }
 

@@ -182,7 +182,7 @@ fn a_monitor_that_holds_an_instance_is_named_and_nothing_starts() {
 fn a_run_that_is_stopped_while_its_slice_is_cut_frees_its_place() {
     let mut lab = Lab::with_driver(&machine("rtx-pro-empty"));
     let key = lab.run_on("sleep 600", &[at("1g.24gb+gfx", 9, 3)]);
-    lab.order(OrderBody::Stop { key, why: StopWhy::Cancel });
+    lab.order(OrderBody::Stop { key, why: StopWhy::Cancel, reason: None });
     assert_eq!(lab.ended(key).end, End::Cancelled);
     let next = lab.run_on(SEEN, &[at("2g.48gb-me", 6, 6)]);
     assert_eq!(lab.ended(next).end, End::Completed);

@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, line_of, uids, wait_dead};
 use gq_host::{Control, Remains, StopKind, Supervisor, lock_folder, process_start, run_marker, sweep};
-use gq_model::{End, Reason, Seconds, TestRun};
+use gq_model::{End, Reason, Seconds, SignalTo, TestRun};
 use gq_nodelog::Record;
 use std::fs;
 
@@ -53,7 +53,7 @@ fn who_ignores_the_gentle_signal_gets_the_hard_one() {
         job.assignment.kill_wait = Seconds(1);
         let supervisor = lab.start(&job);
         line_of(&lab.work("up"));
-        assert!(supervisor.send(Control::Stop(StopKind::Cancel)).unwrap());
+        assert!(supervisor.send(Control::Stop(StopKind::Cancel, None)).unwrap());
         let outcome = lab.ended(job.assignment.key).0;
         assert_eq!(
             (outcome.end, outcome.reason, outcome.signal),
@@ -69,11 +69,11 @@ fn a_stopped_job_can_be_ended_and_says_why() {
     let job = lab.job("kill -STOP $$");
     let supervisor = lab.start(&job);
     lab.started(job.assignment.key);
-    supervisor.send(Control::Stop(StopKind::Requeue)).unwrap();
+    supervisor.send(Control::Stop(StopKind::Requeue, None)).unwrap();
     let outcome = lab.ended(job.assignment.key).0;
     assert_eq!((outcome.end, outcome.reason), (End::Cancelled, Reason::Requeued));
     wait_dead(&supervisor);
-    assert!(!supervisor.send(Control::Signal(1)).unwrap(), "a dead supervisor hears nothing");
+    assert!(!supervisor.send(Control::Signal(1, SignalTo::All)).unwrap(), "a dead supervisor hears nothing");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_later_gqnode_finds_the_supervisor_and_is_heard() {
     assert!(lock_folder(&lab.folder(key)).unwrap().is_none(), "a living supervisor holds the lock");
     let found = Supervisor::find(pid, start).unwrap().unwrap();
     assert!(Supervisor::find(pid, start + 1).unwrap().is_none());
-    found.send(Control::Signal(10)).unwrap();
+    found.send(Control::Signal(10, SignalTo::All)).unwrap();
     assert_eq!(lab.ended(key).0.exit_code, Some(5));
     wait_dead(&found);
     assert!(lock_folder(&lab.folder(key)).unwrap().is_some());
@@ -165,7 +165,7 @@ fn a_cancelled_job_that_never_began_says_so() {
     gq_host::block_control_signal().unwrap();
     job.assignment.time_limit = None;
     let supervisor = lab.start(&job);
-    supervisor.send(Control::Stop(StopKind::Cancel)).unwrap();
+    supervisor.send(Control::Stop(StopKind::Cancel, None)).unwrap();
     let (outcome, started) = lab.ended(job.assignment.key);
     match outcome.end {
         End::Cancelled => assert!(started.is_none() || outcome.signal.is_some()),

@@ -27,6 +27,8 @@ pub struct Lab {
     pub uid: Uid,
     /// Changes the account that a supervisor is told.
     pub account: fn(&mut gq_host::Account),
+    /// The home that a supervisor is told, with `/bin/sh` as the shell; none leaves both as they are.
+    pub home: Option<PathBuf>,
     jobs: u64,
 }
 
@@ -57,7 +59,7 @@ impl Lab {
         chown(dir.path().join("work"), Some(uid.0), None).unwrap();
         let (log, _) = Log::open(&dir.path().join("log")).unwrap();
         let watch = log.watch().unwrap();
-        Self { dir, log, watch, records: Vec::new(), uid, account: |_| {}, jobs: 0 }
+        Self { dir, log, watch, records: Vec::new(), uid, account: |_| {}, home: None, jobs: 0 }
     }
 
     pub fn work(&self, name: &str) -> PathBuf {
@@ -103,6 +105,17 @@ impl Lab {
             kill_wait: Seconds(20),
             array: None,
             allow_test_run: false,
+            bounds: None,
+            stage: gq_model::Stage::Main,
+            restarts: None,
+            over_limit: Seconds(0),
+            until_deadline: false,
+            signal: None,
+            account: None,
+            qos: None,
+            user: String::new(),
+            name: None,
+            may_run_again: false,
         };
         Job { file, assignment, mode: 0o640, tamper: |_| {} }
     }
@@ -122,11 +135,14 @@ impl Lab {
 
     pub fn spawn(&mut self, assignment: &Assignment, serves_root: bool) -> Supervisor {
         let folder = self.folder(assignment.key);
-        fs::create_dir(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).unwrap();
         let mut account = gq_host::Account::of(assignment.uid).unwrap();
         if let Some(account) = &mut account {
             (self.account)(account);
+            if let Some(home) = &self.home {
+                (account.home, account.shell) = (home.clone(), "/bin/sh".into());
+            }
         }
         // Beside the test program's folder `deps`.
         let exe =
@@ -171,6 +187,17 @@ impl Lab {
             Record::Up { key: k, pid, pid_start } if *k == key => Some((*pid, *pid_start)),
             _ => None,
         })
+    }
+
+    /// How many records there are of a kind by now.
+    pub fn count(&mut self, is_one: impl Fn(&Record) -> bool) -> usize {
+        self.records.extend(self.log.tail().unwrap());
+        self.records.iter().filter(|record| is_one(record)).count()
+    }
+
+    /// Whether a run has ended by now.
+    pub fn has_ended(&mut self, key: RunKey) -> bool {
+        self.count(|r| matches!(r, Record::Ended { key: k, .. } if *k == key)) > 0
     }
 
     pub fn started(&mut self, key: RunKey) -> u32 {
@@ -227,4 +254,18 @@ pub fn line_of(path: &Path) -> String {
         assert!(Instant::now() < end, "{} was not written", path.display());
         std::thread::yield_now();
     }
+}
+
+/// Waits until `is_so`; for what the file system shows without an event.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// How many lines of a file are this word; none when there is no file.
+pub fn count_of(path: &Path, word: &str) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.lines().filter(|line| *line == word).count())
 }

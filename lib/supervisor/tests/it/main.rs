@@ -4,4 +4,7 @@
 mod ends;
 mod lab;
 mod refusals;
+mod stages;
+mod stays;
+mod steering;
 mod world;
