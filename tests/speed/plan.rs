@@ -67,7 +67,6 @@ impl World {
                 boot,
                 cpus: 128,
                 memory: MiB(1 << 20),
-                time_min: None,
                 features: vec![],
                 cards,
             };

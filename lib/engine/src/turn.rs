@@ -7,7 +7,7 @@ use crate::{
     Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, admit, decide, dependency, schedule,
 };
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     format,
     string::{String, ToString},
     sync::Arc,
@@ -314,28 +314,23 @@ impl<'a, P: Plans> Turn<'a, P> {
                 effect => self.effects.push(effect),
             }
         }
-        // What follows for jobs that wait for others is decided once all of the decision is folded in.
+        // What follows for jobs that wait for others is decided once all of the decision is folded in, one thing after the other.
+        let mut news = VecDeque::new();
         let mut events = decision.events;
-        while !events.is_empty() {
-            let mut news = Vec::new();
+        loop {
             for event in events {
                 if let Some(before) = self.fold(event)? {
-                    news.push((self.steps.len() - 1, before));
+                    news.push_back((self.steps.len() - 1, before));
                 }
             }
-            events = Vec::new();
-            for (at, before) in news {
-                let Some(step) = self.steps.get(at) else { continue };
-                events.extend(dependency::follow(
-                    self.cluster,
-                    self.policy,
-                    &self.context,
-                    &step.event,
-                    &before,
-                ));
-            }
+            let Some((at, before)) = news.pop_front() else { return Ok(()) };
+            events = match self.steps.get(at) {
+                Some(step) => {
+                    dependency::follow(self.cluster, self.policy, &self.context, &step.event, &before)
+                }
+                None => Vec::new(),
+            };
         }
-        Ok(())
     }
 
     /// Folds an event in. Returns the job before it, when others may wait for what happened.

@@ -241,6 +241,7 @@ fn array(life: &mut Life) {
             exclusive,
             rate,
             promised,
+            own_limit: None,
             at,
         }]);
         let (end, reason) = match exit {
@@ -252,7 +253,7 @@ fn array(life: &mut Life) {
         let (started, at) = (Some(NOW.after(Seconds(10 + seconds))), NOW.after(Seconds(100 + seconds)));
         life.turn(&[Event::RunEnded { key, outcome, started, at, next }]);
     };
-    run(life, 5, 1, 7, Next::Again { not_before: None, held: None, site_fault: false });
+    run(life, 5, 1, 7, Next::Again { not_before: None, held: None, retry: false, site_fault: false });
     for (task, attempt, exit) in [(0, 1, 0), (4, 1, 3), (1, 1, 3), (3, 1, 0), (2, 1, 0), (5, 2, 0)] {
         run(life, task, attempt, exit, Next::Over);
     }
