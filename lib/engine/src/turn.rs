@@ -276,11 +276,25 @@ impl<'a, P: Plans> Turn<'a, P> {
                 None => self.record(decision),
             }
         }
-        never_were.into_iter().try_for_each(|(decision, refusal)| self.take_back(decision, refusal))
+        let mut ends = Vec::new();
+        for (decision, refusal) in never_were {
+            self.take_back(decision, refusal, &mut ends)?;
+        }
+        // Whoever came with them and waits for them waits for what never was.
+        for (end, before) in ends {
+            let events = dependency::follow(self.cluster, self.policy, &self.context, &end, &before);
+            self.take(Decision { events, ..Decision::default() })?;
+        }
+        Ok(())
     }
 
     /// A job that was taken in and whose file could not be moved: it never was.
-    fn take_back(&mut self, decision: Decision, refusal: Refusal) -> Result<(), IllegalEvent> {
+    fn take_back(
+        &mut self,
+        decision: Decision,
+        refusal: Refusal,
+        ends: &mut Vec<(Event, Arc<Job>)>,
+    ) -> Result<(), IllegalEvent> {
         for event in &decision.events {
             let Event::Submitted(new) = event else { continue };
             let Some(before) = self.cluster.job(new.id).map(Arc::clone) else { continue };
@@ -289,9 +303,7 @@ impl<'a, P: Plans> Turn<'a, P> {
             let (tasks, at) = (new.tasks.clone(), self.context.now);
             let end = Event::TasksEnded { job: new.id, tasks, outcome, at };
             self.cluster.apply(&end)?;
-            // Whoever came with it and waits for it waits for what never was.
-            let events = dependency::follow(self.cluster, self.policy, &self.context, &end, &before);
-            self.take(Decision { events, ..Decision::default() })?;
+            ends.push((end, before));
         }
         for effect in decision.effects {
             if let Effect::Reply(client, _) = effect {
