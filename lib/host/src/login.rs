@@ -1,14 +1,16 @@
 //! The environment of a login: what a user's login shell makes of his profile. Run by a process that is the user already; what the
 //! profile leaves running stays a descendant of the caller.
 
-use crate::{process::pidfd_open, tree::kill_group, user::Account};
-use nix::{
-    fcntl::{FcntlArg, OFlag, fcntl},
-    poll::{PollFd, PollFlags, PollTimeout, poll},
+use crate::{
+    pipe::{patient_pipe, read_available},
+    process::pidfd_open,
+    tree::kill_group,
+    user::Account,
 };
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     ffi::{OsStr, OsString},
-    io::{self, PipeReader, Read},
+    io::{self, PipeReader},
     os::{fd::AsFd, unix::process::CommandExt},
     path::Path,
     process::{Child, Command, Stdio},
@@ -52,7 +54,7 @@ pub fn login_environment(
     patience: Duration,
 ) -> Result<Vec<Vec<u8>>, LoginTrouble> {
     let trouble = |e| LoginTrouble::Shell(account.shell.clone(), e);
-    let (reader, writer) = io::pipe().map_err(trouble)?;
+    let (reader, writer) = patient_pipe().map_err(trouble)?;
     let mut shell = spawn(account, marks, writer.into()).map_err(trouble)?;
     let said = listen(&mut shell, reader, patience);
     if !matches!(said, Ok(Some(_)))
@@ -100,7 +102,6 @@ fn spawn(account: &Account, marks: &[(&str, &str)], output: Stdio) -> io::Result
 /// What the shell says until it ends, whoever else may still hold its output; none when that takes too long. What is longer than
 /// [`MOST`] is cut a little behind it.
 fn listen(shell: &mut Child, mut output: PipeReader, patience: Duration) -> io::Result<Option<Vec<u8>>> {
-    fcntl(&output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     let end = Instant::now().checked_add(patience);
     let pidfd = pidfd_open(shell.id())?.ok_or(io::ErrorKind::NotFound)?;
     let (mut said, mut is_open) = (Vec::new(), true);
@@ -115,7 +116,7 @@ fn listen(shell: &mut Child, mut output: PipeReader, patience: Duration) -> io::
         }
         // Looked at before the reading: what it said before its end is read then.
         let is_dead = fds.first().and_then(PollFd::any) == Some(true);
-        is_open &= read_some(&mut output, &mut said)?;
+        is_open &= read_available(&mut output, &mut said, MOST)?;
         if is_dead || said.len() > MOST {
             return Ok(Some(said));
         }
@@ -123,21 +124,6 @@ fn listen(shell: &mut Child, mut output: PipeReader, patience: Duration) -> io::
             return Ok(None);
         }
     }
-}
-
-/// Reads what is there; false when nothing more will come.
-fn read_some(output: &mut PipeReader, said: &mut Vec<u8>) -> io::Result<bool> {
-    let mut some = [0; 16 << 10];
-    while said.len() <= MOST {
-        match output.read(&mut some) {
-            Ok(0) => return Ok(false),
-            Ok(n) => said.extend_from_slice(some.get(..n).unwrap_or_default()),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ extern crate alloc;
 mod node;
 mod outbox;
 mod restore;
+mod run;
 mod wishes;
 mod words;
 

@@ -4,7 +4,8 @@ use crate::{
     Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, Stop,
     StopWhy, TurnAway,
     outbox::Outbox,
-    wishes::{Wishes, control},
+    run::{After, Run, Stage},
+    wishes::control,
 };
 use alloc::{
     boxed::Box,
@@ -13,92 +14,12 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use gq_model::{
-    Assignment, BootId, Card, End, Epoch, Fault, Outcome, Reason, RunKey, RunNumber, Seq, Timestamp,
-};
+use gq_model::{Assignment, Card, End, Epoch, Fault, Outcome, Reason, RunKey, RunNumber, Seq, Timestamp};
 
 /// Most runs a node keeps at a time, the ends that are not acknowledged among them. More are refused.
 pub const MAX_RUNS: usize = 8192;
 /// Most runs remembered after their end was acknowledged.
 pub const MAX_TOMBSTONES: usize = 16_384;
-
-/// How far a run is.
-#[derive(Debug)]
-pub(crate) enum Stage {
-    /// Restored; whether its supervisor lives has not been looked at.
-    Unsure {
-        /// Whether its supervisor was up.
-        up: bool,
-    },
-    /// It waits until an earlier run of its task is over.
-    Held,
-    /// Its supervisor was launched and is not up.
-    Launching,
-    /// Its supervisor is up.
-    Up,
-    /// Its supervisor is dead; its processes are being killed.
-    Lost(After),
-    /// It has ended, and the controller has not acknowledged it.
-    Over {
-        /// Its end.
-        end: Report,
-        /// The number under which the end was reported last, if it was in this life.
-        seq: Option<Seq>,
-    },
-}
-
-/// What becomes of a run whose supervisor is dead, when nothing of it is left.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum After {
-    /// It has ended: its supervisor was up, so its script may have run.
-    End,
-    /// It is refused: its supervisor never was up.
-    Refuse,
-    /// It begins: an earlier life of this node may have been killed before it launched it.
-    Begin,
-}
-
-/// A run.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// What it is to be; none once its supervisor is up.
-    pub(crate) assignment: Option<Box<Assignment>>,
-    /// The boot it was meant for; none of a run that never was.
-    pub(crate) boot: Option<BootId>,
-    /// Why it will not be launched, as things stood when its start was taken; none when it will.
-    pub(crate) refusal: Option<(Fault, String)>,
-    pub(crate) stage: Stage,
-    pub(crate) started: Option<Timestamp>,
-    pub(crate) exited: Option<Timestamp>,
-    /// Whether it was suspended (or let go on) last, and when; none when never.
-    pub(crate) suspended: Option<(bool, Timestamp)>,
-    pub(crate) wishes: Wishes,
-}
-
-impl Run {
-    pub(crate) const fn unknown() -> Self {
-        Self {
-            assignment: None,
-            boot: None,
-            refusal: None,
-            stage: Stage::Unsure { up: false },
-            started: None,
-            exited: None,
-            suspended: None,
-            wishes: Wishes::NONE,
-        }
-    }
-    const fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over { .. })
-    }
-    /// Whether it is suspended or goes on again, as it was said last.
-    fn pause(&self, key: RunKey) -> Option<Report> {
-        self.suspended.map(|(is_so, at)| match is_so {
-            true => Report::Suspended { key, at },
-            false => Report::Resumed { key, at },
-        })
-    }
-}
 
 /// A node.
 #[derive(Debug)]

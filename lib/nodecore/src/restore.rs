@@ -3,7 +3,7 @@
 
 use crate::{
     Identity, Node, Order, Record, Report,
-    node::{Run, Stage},
+    run::{Run, Stage},
     wishes::control,
 };
 use gq_model::RunKey;

@@ -15,7 +15,7 @@ use gq_host::{Control, Event, Inbox, WaitedFor};
 use gq_model::{Assignment, End, EndReason, Fault, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp};
 use gq_nodelog::Record;
 use std::{
-    io::{self, PipeReader, Read},
+    io::PipeReader,
     os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
 };
@@ -66,7 +66,7 @@ pub struct Life<'a> {
 impl<'a> Life<'a> {
     /// Forks the child.
     pub fn begin(launch: &Launch<'a>, inbox: Inbox) -> Result<Self, Trouble> {
-        let (reader, writer) = io::pipe().map_err(Trouble::kernel("a pipe"))?;
+        let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
         let main =
             gq_host::fork(|| child(launch, writer)).map_err(Trouble::kernel("a process for the script"))?;
@@ -172,20 +172,10 @@ impl<'a> Life<'a> {
     /// comes when all is well.
     fn hear(&mut self, journal: &mut Journal) {
         let Some(pipe) = &mut self.pipe else { return };
-        let mut some = [0; 4096];
-        match pipe.read(&mut some) {
-            Ok(0) => {
-                self.pipe = None;
-                self.heard(journal);
-            }
-            Ok(n) if self.said.len() < MOST_SAID => {
-                self.said.extend_from_slice(some.get(..n).unwrap_or_default());
-            }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Ok(_) | Err(_) => {
-                self.pipe = None;
-                self.trouble = Some(Trouble::from_bytes(b"?"));
-            }
+        let more = gq_host::read_available(pipe, &mut self.said, MOST_SAID);
+        if !matches!(more, Ok(true)) || self.said.len() > MOST_SAID {
+            self.pipe = None;
+            self.heard(journal);
         }
     }
 
@@ -216,8 +206,9 @@ impl<'a> Life<'a> {
         let has_ended = |pid| reaped.ended.iter().find(|(ended, _)| *ended == pid);
         if let Some((_, how)) = has_ended(self.main).filter(|_| self.exit.is_none()) {
             // What the child said stands in the pipe even when its death is seen first.
-            while self.pipe.is_some() {
-                self.hear(journal);
+            self.hear(journal);
+            if self.pipe.take().is_some() {
+                self.heard(journal);
             }
             self.exit = Some((*how, gq_host::now()));
             self.kill_at = None;

@@ -97,6 +97,34 @@ fn a_killed_supervisor_fails_its_run_and_leaves_nothing() {
 }
 
 #[test]
+fn what_a_killed_supervisor_leaves_on_the_nodes_disk_goes_with_the_run() {
+    for while_node_is_dead in [false, true] {
+        let mut lab = Lab::joined();
+        let gate = lab.gate("gate");
+        let key = lab.run(&format!("mkdir -p $GQ_TMPDIR/a/b; echo x > $GQ_TMPDIR/a/b/c; {gate}"));
+        lab.started(key);
+        let folder = lab.node_folder().join("runs").join(key.to_string());
+        until("the file is there", || lines(&folder.join("tmp/a/b/c")) == 1);
+        let pid = supervisor(&lab, key);
+        if while_node_is_dead {
+            lab.end(Signal::SIGKILL);
+        }
+        kill(pid, Signal::SIGKILL).unwrap();
+        if while_node_is_dead {
+            lab.start(&[]);
+            lab.link();
+        }
+        assert_eq!(lab.ended(key).reason, Reason::SupervisorLost);
+        lab.acknowledge();
+        until("its folder is removed", || !folder.exists());
+        // The next run of the user finds nothing of it.
+        let next = lab.run("ls -A $GQ_TMPDIR | wc -l > found");
+        assert_eq!(lab.ended(next).exit_code, Some(0));
+        assert_eq!(std::fs::read_to_string(lab.work("found")).unwrap(), "0\n");
+    }
+}
+
+#[test]
 fn a_stop_that_was_taken_is_not_forgotten() {
     let mut lab = Lab::joined();
     let gate = lab.gate("gate");

@@ -1,7 +1,9 @@
 //! Orders: start, stop, the same again, and those that are refused.
 
 use crate::lab::{Lab, lines, until};
-use gq_model::{BootId, CardHealth, End, Fault, MiB, Reason, RunNumber, Seq, SignalTo, Uid};
+use gq_model::{
+    BootId, CardHealth, End, EndReason, Fault, MiB, Reason, RunNumber, Seconds, Seq, SignalTo, Uid,
+};
 use gq_proto::{OrderBody, ReportBody, StopWhy};
 use nix::sys::signal::Signal;
 
@@ -84,6 +86,49 @@ fn a_signal_reaches_the_script() {
     until("the script is ready", || lab.work("ready").exists());
     lab.order(OrderBody::Signal { key, signal: Signal::SIGUSR1 as u8, to: SignalTo::All });
     assert_eq!(lab.ended(key).exit_code, Some(9));
+}
+
+#[test]
+fn a_run_is_suspended_goes_on_and_has_another_limit_and_says_so_after_the_node_was_killed() {
+    let mut lab = Lab::joined();
+    let gate = lab.gate("gate");
+    let key = lab.run(&format!("touch ready; {gate}; sleep 60"));
+    lab.started(key);
+    until("the script is ready", || lab.work("ready").exists());
+    lab.order(OrderBody::Suspend { key });
+    let suspended =
+        |r: &ReportBody| matches!(r, ReportBody::Suspended { key: k, .. } if *k == key).then_some(());
+    lab.wait(suspended);
+    // Its limit would be over, and stands still.
+    lab.order(OrderBody::Limit { key, limit: Some(Seconds(0)) });
+
+    lab.end(Signal::SIGKILL);
+    lab.reports.clear();
+    lab.start(&[]);
+    lab.link();
+    lab.wait(suspended);
+    lab.order(OrderBody::Resume { key });
+    lab.wait(|r| matches!(r, ReportBody::Resumed { key: k, .. } if *k == key).then_some(()));
+    assert_eq!(lab.ended(key).end, End::Timeout);
+}
+
+#[test]
+fn a_run_is_warned_and_its_end_says_why() {
+    let mut lab = Lab::joined();
+    let script = "trap 'cat $GQ_END_REASON_FILE >> why' TERM; touch ready; while :; do sleep 60 & wait; done";
+    let mut assignment = lab.job(script);
+    assignment.may_run_again = true;
+    assignment.kill_wait = Seconds(1);
+    let key = assignment.key;
+    lab.order(OrderBody::Start(Box::new(assignment)));
+    lab.started(key);
+    until("the script is ready", || lab.work("ready").exists());
+    lab.order(OrderBody::Warn { key, reason: EndReason::Preemption });
+    until("the warning was heard", || lines(&lab.work("why")) == 1);
+    let reason = Some(EndReason::Requeue);
+    lab.order(OrderBody::Stop { key, why: StopWhy::Requeue, reason });
+    assert_eq!(lab.ended(key).reason, Reason::Requeued);
+    assert_eq!(std::fs::read_to_string(lab.work("why")).unwrap(), "preemption\nrequeue\n");
 }
 
 #[test]

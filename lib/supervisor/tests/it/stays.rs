@@ -67,9 +67,10 @@ fn every_end_has_its_word() {
         let supervisor = lab.start(&job);
         line_of(&lab.work("up"));
         supervisor.send(control).unwrap();
-        lab.ended(key);
+        let outcome = lab.ended(key);
         wait_dead(&supervisor);
-        assert_eq!(lab.read(&format!("deep/{}/END_REASON", key.job)), format!("{word}\n"));
+        let written = fs::read_to_string(lab.work(&format!("deep/{}/END_REASON", key.job)));
+        assert_eq!(written.unwrap_or_default(), format!("{word}\n"), "{outcome:?}");
     }
 }
 

@@ -1,0 +1,84 @@
+//! A run as the node's mind keeps it: what it is to be, how far it is, what is wanted of it. It moves nothing.
+
+use crate::{Report, wishes::Wishes};
+use alloc::{boxed::Box, string::String};
+use gq_model::{Assignment, BootId, Fault, RunKey, Seq, Timestamp};
+
+/// How far a run is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Restored; whether its supervisor lives has not been looked at.
+    Unsure {
+        /// Whether its supervisor was up.
+        up: bool,
+    },
+    /// It waits until an earlier run of its task is over.
+    Held,
+    /// Its supervisor was launched and is not up.
+    Launching,
+    /// Its supervisor is up.
+    Up,
+    /// Its supervisor is dead; its processes are being killed.
+    Lost(After),
+    /// It has ended, and the controller has not acknowledged it.
+    Over {
+        /// Its end.
+        end: Report,
+        /// The number under which the end was reported last, if it was in this life.
+        seq: Option<Seq>,
+    },
+}
+
+/// What becomes of a run whose supervisor is dead, when nothing of it is left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum After {
+    /// It has ended: its supervisor was up, so its script may have run.
+    End,
+    /// It is refused: its supervisor never was up.
+    Refuse,
+    /// It begins: an earlier life of this node may have been killed before it launched it.
+    Begin,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// What it is to be; none once its supervisor is up.
+    pub(crate) assignment: Option<Box<Assignment>>,
+    /// The boot it was meant for; none of a run that never was.
+    pub(crate) boot: Option<BootId>,
+    /// Why it will not be launched, as things stood when its start was taken; none when it will.
+    pub(crate) refusal: Option<(Fault, String)>,
+    /// How far it is.
+    pub(crate) stage: Stage,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) exited: Option<Timestamp>,
+    /// Whether it was suspended (or let go on) last, and when; none when never.
+    pub(crate) suspended: Option<(bool, Timestamp)>,
+    pub(crate) wishes: Wishes,
+}
+
+impl Run {
+    pub(crate) const fn unknown() -> Self {
+        Self {
+            assignment: None,
+            boot: None,
+            refusal: None,
+            stage: Stage::Unsure { up: false },
+            started: None,
+            exited: None,
+            suspended: None,
+            wishes: Wishes::NONE,
+        }
+    }
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over { .. })
+    }
+    /// Whether it is suspended or goes on again, as it was said last.
+    pub(crate) fn pause(&self, key: RunKey) -> Option<Report> {
+        self.suspended.map(|(is_so, at)| match is_so {
+            true => Report::Suspended { key, at },
+            false => Report::Resumed { key, at },
+        })
+    }
+}
