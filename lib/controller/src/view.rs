@@ -174,15 +174,26 @@ impl Sight<'_> {
     }
 }
 
-/// The view of tasks of a live job that wait together.
-pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet) -> JobView {
+/// Why tasks of an array wait by themselves, and until when if that is known; none for those that wait as the job does.
+pub(crate) type Apart = Option<(Reason, Option<Timestamp>)>;
+
+/// The tasks of a job that wait, those together that wait for the same.
+pub(crate) fn waiting_alike(job: &Job) -> Vec<(IndexSet, Apart)> {
+    if job.waiting.is_empty() { Vec::new() } else { vec![(job.waiting.clone(), None)] }
+}
+
+/// The view of tasks of a live job that wait for the same.
+pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet, apart: Apart) -> JobView {
     let face = Face::of_job(sight, job);
     let first = TaskIndex(tasks.first().unwrap_or(0));
-    let (reason, expected, place) = sight.outlook(job);
+    let (mut reason, mut expected, place) = sight.outlook(job);
+    if let Some((why, at)) = apart.filter(|_| job.held.is_none()) {
+        (reason, expected) = (why, at);
+    }
     let attempts = job.attempts.get(&first).copied().unwrap_or_default();
     let mut view = face.view(first, attempts, None, JobState::Pending, reason);
     view.expected_start = expected;
-    view.expected_node = place.cloned();
+    view.expected_node = place.filter(|_| apart.is_none()).cloned();
     view.first_promise = job.first_promise;
     view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
     view.restarts = attempts.0;
