@@ -80,7 +80,7 @@ fn a_signal_reaches_the_script_and_nothing_ends() {
     let job = lab.submit("", "trap 'echo usr1 >got' USR1; echo >ready; while :; do sleep 0.05; done");
     until("it is ready", || fs::exists(lab.work("ready")).unwrap().then_some(()));
     for signal in ["USR1", "SIGUSR1", "10"] {
-        assert_eq!(lab.say(&format!("gqcancel -s {signal} {}", job.id)).code, 0);
+        assert_eq!(lab.say(&format!("gqcancel -b -s {signal} {}", job.id)).code, 0);
         until("the signal arrives", || fs::exists(lab.work("got")).unwrap().then_some(()));
         fs::remove_file(lab.work("got")).unwrap();
     }

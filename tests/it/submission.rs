@@ -111,8 +111,8 @@ fn the_command_line_wins_over_variables_and_variables_over_the_script() {
     );
     assert_eq!(submit(&[])["time_limit"], 120);
     let mut command = lab.client("gqsub");
-    let words = finish(command.env("GQSUB_ARRAY", "1-3").arg(&script)).refused(2);
-    assert!(words.contains("array"), "{words}");
+    let words = finish(command.env("GQSUB_CLUSTERS", "all").arg(&script)).refused(2);
+    assert!(words.contains("clusters"), "{words}");
 }
 
 /// B226: cards that nobody has are refused with what there is; 0 means none.

@@ -3,7 +3,7 @@
 
 use crate::{
     door::Door,
-    view::{self, Sight},
+    view::{self, Apart, Sight},
 };
 use gq_cluster::{Job, NewJob};
 use gq_model::{IndexSet, JobId};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Ended tasks that are read at a time.
 const PAGE: usize = 1000;
-/// Most waiting tasks of one array that are shown each by itself.
+/// Most waiting tasks of one array that are shown each by itself; the rest is shown together.
 const MAX_APART: usize = 100_000;
 
 /// How tasks are shown.
@@ -97,27 +97,37 @@ fn living<'a>(
     only: Option<IndexSet>,
     split: Split,
 ) -> impl Iterator<Item = JobView> + 'a {
-    let mut room = if split.waiting && job.array { MAX_APART } else { 0 };
-    let mut waiting = Vec::new();
-    for (tasks, why) in view::waiting_alike(job) {
-        let mut together = only.as_ref().map_or_else(|| tasks.clone(), |only| tasks.and(only));
-        let apart: IndexSet = together.iter().take(room).collect();
-        room = room.saturating_sub(usize::try_from(apart.len()).unwrap_or(usize::MAX));
-        together = together.without(&apart);
-        waiting.push((apart, together, why));
-    }
-    let each = waiting.into_iter().flat_map(move |(apart, together, why)| {
-        let base = (!apart.is_empty()).then(|| view::waiting(sight, job, &apart, why));
-        let rest = (!together.is_empty()).then(|| view::waiting(sight, job, &together, why));
-        let apart = base.into_iter().flat_map(move |base| {
-            let tasks = apart.ranges().to_vec().into_iter().flat_map(|(first, last)| first..=last);
-            tasks.map(move |task| view::waiting_task(job, &base, task))
-        });
-        apart.chain(rest)
+    let named = only.clone();
+    let mut left = if split.waiting && job.array { MAX_APART } else { 0 };
+    let waits = view::waiting_alike(job).into_iter().flat_map(move |(tasks, apart)| {
+        let together = match &named {
+            None => tasks,
+            Some(named) => tasks.and(named),
+        };
+        let each: IndexSet = together.iter().take(left).collect();
+        left -= usize::try_from(each.len()).unwrap_or(left);
+        waiting(sight, job, each, &together, apart)
     });
     let runs =
         job.runs.iter().filter(move |(task, _)| only.as_ref().is_none_or(|only| only.contains(task.0)));
-    each.chain(runs.map(move |(task, run)| view::running(sight, job, *task, run)))
+    waits.chain(runs.map(move |(task, run)| view::running(sight, job, *task, run)))
+}
+
+/// The views of tasks that wait for the same: of `each` by itself, and of the rest of `together`.
+fn waiting<'a>(
+    sight: &'a Sight<'a>,
+    job: &'a Job,
+    each: IndexSet,
+    together: &IndexSet,
+    apart: Apart,
+) -> impl Iterator<Item = JobView> + use<'a> {
+    let of_all = |tasks: &IndexSet| (!tasks.is_empty()).then(|| view::waiting(sight, job, tasks, apart));
+    let (base, rest) = (of_all(&each), of_all(&together.without(&each)));
+    let each = base.into_iter().flat_map(move |base| {
+        let tasks = each.ranges().to_vec().into_iter().flat_map(|(first, last)| first..=last);
+        tasks.map(move |task| view::waiting_task(job, &base, task))
+    });
+    each.chain(rest)
 }
 
 /// The views of what has ended of a job.
@@ -187,5 +197,93 @@ impl Iterator for Pages<'_> {
             self.next = runs.last().and_then(|run| run.task.0.checked_add(1));
         }
         Some(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{board::Board, snapshot::Snapshot, standing::Standing};
+    use gq_cluster::{Cluster, Demand, Event, Memory, Payer, Policy, Shape};
+    use gq_model::{ArrayAsk, CardAsk, ClusterId, JobSpec, MiB, Timestamp, Token, Uid};
+    use std::time::{Duration, Instant};
+
+    /// A cluster in which these arrays wait, of so many tasks each, two of each at a time.
+    fn pending(arrays: u64, tasks: u32) -> Cluster {
+        let mut cluster = Cluster::default();
+        for id in 1..=arrays {
+            let indices = IndexSet::range(0, tasks - 1);
+            let spec = JobSpec {
+                name: "render".into(),
+                work_dir: "/shots".into(),
+                array: Some(ArrayAsk::of(indices.clone(), Some(2))),
+                ..JobSpec::default()
+            };
+            let demand = Demand {
+                cpus: 1,
+                memory: Memory::Amount(MiB(64)),
+                cards: CardAsk::default(),
+                exclusive: false,
+            };
+            let shape = serde_json::json!({"partition": "main", "demand": demand, "time_limit": 60});
+            let shape: Shape = serde_json::from_value(shape).unwrap();
+            let payer = Payer { uid: Uid(7), partition: "main".into(), account: None, qos: None };
+            let new = serde_json::json!({
+                "id": id, "uid": 7, "user": "ann", "token": Token([id as u8; 16]), "spec": spec,
+                "job_file": "jobs/00/1.job", "sha256": "00", "at": 0, "shape": shape, "payer": payer, "priority": 0,
+                "array": true, "at_once": 2, "tasks": indices,
+            });
+            let new = Box::new(serde_json::from_value(new).unwrap());
+            cluster.apply(&Event::Submitted(new)).unwrap();
+        }
+        cluster
+    }
+
+    /// Shows what waits in it.
+    fn shown<T>(cluster: &Cluster, show: impl FnOnce(&Sight<'_>) -> T) -> T {
+        let policy = Arc::new(Policy::plain("lab"));
+        let board = Board::of(cluster, Arc::clone(&policy), ClusterId([1; 16]));
+        let snapshot = Snapshot::of(cluster, &policy, &gq_sched::Planner::default());
+        let standing = Standing::of_snapshot(&snapshot);
+        show(&Sight { board: &board, standing: &standing, told: None, now: Timestamp(0) })
+    }
+
+    #[test]
+    fn a_million_tasks_that_wait_are_one_line_in_no_time() {
+        let cluster = pending(10, 1_000_000);
+        let split = Split { ended: false, waiting: false };
+        let (lines, took) = shown(&cluster, |sight| {
+            let began = Instant::now();
+            let views = sight.board.jobs().flat_map(|job| living(sight, job, None, split));
+            (views.map(|view| view.array_tasks.unwrap()).collect::<Vec<_>>(), began.elapsed())
+        });
+        assert_eq!(lines, vec!["0-999999%2"; 10]);
+        assert!(took < Duration::from_millis(50), "{took:?}");
+    }
+
+    #[test]
+    fn tasks_that_wait_are_shown_by_themselves_up_to_a_bound() {
+        let cluster = pending(1, 100_003);
+        let split = Split { ended: true, waiting: true };
+        shown(&cluster, |sight| {
+            let job = sight.board.job(JobId(1)).unwrap();
+            let mut views = living(sight, job, None, split);
+            for task in 0..MAX_APART as u32 {
+                let view = views.next().unwrap();
+                assert_eq!((view.array_task_id, &view.array_tasks), (Some(task), &None));
+                assert_eq!(view.stdout, format!("/shots/gq-1_{task}.out"));
+            }
+            assert_eq!(views.next().unwrap().array_tasks.as_deref(), Some("100000-100002%2"));
+            assert!(views.next().is_none());
+            let some = |text: &str, split| {
+                let only = Some(IndexSet::read(text).unwrap().0);
+                let views = living(sight, job, only, split);
+                views.map(|view| (view.array_task_id, view.array_tasks)).collect::<Vec<_>>()
+            };
+            assert_eq!(some("7,100002", split), [(Some(7), None), (Some(100_002), None)]);
+            let together = Split { ended: true, waiting: false };
+            assert_eq!(some("7-9,200000", together), [(None, Some("7-9%2".into()))]);
+            assert_eq!(some("200000", split), []);
+        });
     }
 }
