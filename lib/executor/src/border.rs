@@ -31,8 +31,8 @@ pub fn from_disk(record: disk::Record) -> core::Record {
         disk::Record::Up { key, pid: _, pid_start: _ } => core::Record::Up { key },
         disk::Record::Started { key, at, session: _ } => core::Record::Started { key, at },
         disk::Record::Exited { key, at } => core::Record::Exited { key, at },
-        disk::Record::Ended { key, outcome, started, ended } => {
-            core::Record::Ended { key, outcome, started, ended }
+        disk::Record::Ended { key, outcome, started, ended, epilog } => {
+            core::Record::Ended { key, outcome, started, ended, epilog }
         }
         disk::Record::Refused { key, fault, reason, detail } => {
             core::Record::Refused { key, fault, reason, detail }
@@ -59,8 +59,8 @@ pub fn to_disk(record: core::Record) -> Option<disk::Record> {
             };
             disk::Record::Taken { seq, controller, what }
         }
-        core::Record::Ended { key, outcome, started, ended } => {
-            disk::Record::Ended { key, outcome, started, ended }
+        core::Record::Ended { key, outcome, started, ended, epilog } => {
+            disk::Record::Ended { key, outcome, started, ended, epilog }
         }
         core::Record::Refused { key, fault, reason, detail } => {
             disk::Record::Refused { key, fault, reason, detail }
@@ -120,8 +120,8 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
         },
         core::Report::Started { key, at } => ReportBody::Started { key, at },
         core::Report::Exited { key, at } => ReportBody::Exited { key, at },
-        core::Report::Ended { key, outcome, started, ended } => {
-            ReportBody::Ended { key, outcome, started, ended }
+        core::Report::Ended { key, outcome, started, ended, epilog } => {
+            ReportBody::Ended { key, outcome, started, ended, epilog }
         }
         core::Report::Refused { key, fault, reason, detail } => {
             ReportBody::Refused { key, fault, reason, detail }

@@ -107,6 +107,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let mut ballast = ballast::Ballast::of(&site.folder);
     let (log, node, runs, epoch) = site.begin(&mut ballast)?;
     log::info!("node {} of cluster {}: life {epoch}", site.parties.node, site.config.cluster.name);
+    site.look_at_hooks();
     let (tell, events) = bounded(event::MAX_EVENTS);
     let watcher = watcher::Watcher::start(log.watch()?, tell.clone())
         .map_err(system("supervisors cannot be watched"))?;

@@ -389,8 +389,8 @@ impl Node {
                     self.outbox.push(Report::Exited { key, at });
                 }
             }
-            Record::Ended { key, outcome, started, ended } => {
-                self.over(key, Report::Ended { key, outcome, started, ended }, todo);
+            Record::Ended { key, outcome, started, ended, epilog } => {
+                self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);
             }
             Record::Refused { key, fault, reason, detail } => {
                 self.over(key, Report::Refused { key, fault, reason, detail }, todo);
@@ -487,8 +487,14 @@ impl Node {
     fn end(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
         let run = self.runs.get(&key);
         let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
-        todo.push(Effect::Append(Record::Ended { key, outcome: outcome.clone(), started, ended }));
-        self.over(key, Report::Ended { key, outcome, started, ended }, todo);
+        todo.push(Effect::Append(Record::Ended {
+            key,
+            outcome: outcome.clone(),
+            started,
+            ended,
+            epilog: None,
+        }));
+        self.over(key, Report::Ended { key, outcome, started, ended, epilog: None }, todo);
     }
 
     /// A start that the node itself refused.

@@ -109,6 +109,8 @@ pub enum Record {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        epilog: Option<String>,
     },
     /// A run was not started.
     Refused {
@@ -335,6 +337,8 @@ pub enum Report {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        epilog: Option<String>,
     },
     /// A run was not started.
     Refused {

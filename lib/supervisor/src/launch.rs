@@ -2,10 +2,11 @@
 //! here, as that user; what goes wrong is told to the supervisor through a pipe that the exec closes.
 
 use crate::{
+    container::{self, Contained},
     trouble::Trouble,
     variables::{Source, environment},
 };
-use gq_host::{Account, ExecTrouble, JobFileTrouble};
+use gq_host::{Account, ContainerCommand, ExecTrouble, JobFileTrouble};
 use gq_model::{Assignment, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, TestRun, output_path};
 use gq_proto::{JobFile, sha256_hex};
 use std::{
@@ -31,6 +32,8 @@ pub struct Launch<'a> {
     pub folder: BorrowedFd<'a>,
     /// The supervisor's pid.
     pub supervisor: u32,
+    /// How the site runs a script in an image.
+    pub container: Option<&'a ContainerCommand>,
 }
 
 /// What the child ends as.
@@ -91,6 +94,9 @@ fn become_script(launch: &Launch<'_>) -> Result<Become, Trouble> {
     match spec.test_run {
         Some(test) if assignment.allow_test_run => Ok(Become::Sleeper(test)),
         Some(_) => Err(Trouble::user(Reason::ExecFailed, "--test-run is not allowed on this cluster")),
+        None if spec.container.is_some() => {
+            Err(container::enter(&Contained { launch, spec, script: &path, args: &job.args, env }))
+        }
         None => Err(match gq_host::execute(&path, &job.args, &env) {
             ExecTrouble::Script(text) => Trouble::user(Reason::ExecFailed, text),
             ExecTrouble::Interpreter(text) => Trouble::away(Reason::ExecFailed, text),

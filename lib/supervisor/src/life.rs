@@ -8,7 +8,7 @@ use crate::{
     trouble::Trouble,
 };
 use gq_host::{Control, Event, Inbox, WaitedFor};
-use gq_model::{Assignment, End, Fault, Outcome, RunKey, Timestamp};
+use gq_model::{Assignment, End, EndReason, Fault, Outcome, RunKey, Timestamp};
 use gq_nodelog::Record;
 use std::{
     io::{self, PipeReader, Read},
@@ -19,11 +19,20 @@ use std::{
 /// How long the last processes of a run may take to go before it is said that the script has ended.
 const EXITED_AFTER: Duration = Duration::from_millis(200);
 
+/// How a run ended.
+#[derive(Debug)]
+pub struct Last {
+    /// The last record.
+    pub record: Record,
+    /// Why it was ended; none when it ended by itself.
+    pub reason: Option<EndReason>,
+}
+
 /// A run that lives.
 #[derive(Debug)]
 pub struct Life<'a> {
     assignment: &'a Assignment,
-    inbox: Inbox,
+    inbox: &'a mut Inbox,
     fence: Fence,
     /// The child that becomes the script.
     main: u32,
@@ -42,7 +51,7 @@ pub struct Life<'a> {
 
 impl<'a> Life<'a> {
     /// Forks the child.
-    pub fn begin(launch: &Launch<'a>, inbox: Inbox) -> Result<Self, Trouble> {
+    pub fn begin(launch: &Launch<'a>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = io::pipe().map_err(Trouble::kernel("a pipe"))?;
         let main =
             gq_host::fork(|| child(launch, writer)).map_err(Trouble::kernel("a process for the script"))?;
@@ -74,8 +83,11 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lives until nothing of the run is left, and returns the last record.
-    pub fn live(mut self, journal: &mut Journal) -> Record {
+    /// Lives until nothing of the run is left, and returns how it ended. `words`: what `gqnode` said before it began.
+    pub fn live(mut self, journal: &mut Journal, words: Vec<Control>) -> Last {
+        for word in words {
+            self.take(Event::Control(word), journal);
+        }
         loop {
             let now = Instant::now();
             let due = self.due(journal, now);
@@ -92,7 +104,7 @@ impl<'a> Life<'a> {
             };
             for event in events {
                 if self.take(event, journal) {
-                    return self.last_record();
+                    return self.last();
                 }
             }
         }
@@ -181,18 +193,15 @@ impl<'a> Life<'a> {
         self.kill_at = now.checked_add(wait);
     }
 
-    fn last_record(self) -> Record {
+    fn last(self) -> Last {
         let ended = self.exit.map_or_else(gq_host::now, |(_, at)| at);
         let how = self.exit.map(|(how, _)| how).filter(|_| self.started.is_some());
-        match (self.trouble, self.cause) {
-            (Some(trouble), None) => refusal(self.assignment.key, trouble, ended),
-            (_, cause) => Record::Ended {
-                key: self.assignment.key,
-                outcome: outcome(cause, how),
-                started: self.started,
-                ended,
-            },
-        }
+        let (key, started) = (self.assignment.key, self.started);
+        let record = match (self.trouble, self.cause) {
+            (Some(trouble), None) => refusal(key, trouble, ended),
+            (_, cause) => Record::Ended { key, outcome: outcome(cause, how), started, ended, epilog: None },
+        };
+        Last { record, reason: self.cause.and_then(|cause| cause.reason(self.assignment.until_deadline)) }
     }
 }
 
@@ -206,6 +215,7 @@ pub fn refusal(key: RunKey, trouble: Trouble, ended: Timestamp) -> Record {
             outcome: Outcome::without_exit(End::Failed, reason, detail),
             started: None,
             ended,
+            epilog: None,
         },
     }
 }

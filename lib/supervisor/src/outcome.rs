@@ -1,7 +1,7 @@
 //! How a run ended: from what was done to it and what its script did.
 
 use gq_host::{StopKind, WaitedFor};
-use gq_model::{End, Outcome, Reason};
+use gq_model::{End, EndReason, Outcome, Reason};
 
 /// What the supervisor did to end a run. The first cause stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,20 @@ pub enum Cause {
     TimeLimit,
     /// Somebody wanted it.
     Stop(StopKind),
+}
+
+impl Cause {
+    /// What the site's epilog is told of it; none when there is nothing to tell. `until_deadline`: whether the time limit was what the
+    /// job's deadline left of it.
+    pub const fn reason(self, until_deadline: bool) -> Option<EndReason> {
+        match self {
+            Self::TimeLimit if until_deadline => Some(EndReason::Deadline),
+            Self::TimeLimit => Some(EndReason::TimeLimit),
+            Self::Stop(StopKind::Cancel) => Some(EndReason::Cancel),
+            Self::Stop(StopKind::Requeue) => Some(EndReason::Requeue),
+            Self::Stop(StopKind::Stray) => None,
+        }
+    }
 }
 
 /// The outcome of a run whose script ended like `how` (none when it was killed before it began).

@@ -11,6 +11,9 @@ use std::{
 const OF_ONE_JOB: &[&str] = &[
     "GQ_ARRAY_JOB_ID",
     "GQ_ARRAY_TASK_ID",
+    "GQ_INPUT_DIR",
+    "GQ_LOG_DIR",
+    "GQ_OUTPUT_DIR",
     "GQ_SLICES",
     "GQ_SLICE_PROFILES",
     "SLURM_ARRAY_JOB_ID",
@@ -34,6 +37,7 @@ const OF_ONE_JOB: &[&str] = &[
     "SLURM_STEPID",
     "SLURM_UMASK",
     "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES",
 ];
 /// Families of such variables.
 const FAMILIES: &[&str] = &["SLURM_ARRAY_TASK_", "SLURM_STEP_", "SLURM_SRUN_"];
@@ -88,17 +92,17 @@ fn entry(name: &str, value: &[u8]) -> Vec<u8> {
 }
 
 /// What `CUDA_VISIBLE_DEVICES` calls a card or slice: its UUID, the card's index where that is declared.
-fn device(card: &CardUse) -> String {
+pub(crate) fn device(card: &CardUse) -> String {
     card.uuid.clone().unwrap_or_else(|| card.index.to_string())
 }
 
 /// `CUDA_VISIBLE_DEVICES`: each device once; empty when the job holds none, so that it sees none.
-fn visible(cards: &[CardUse]) -> String {
+pub(crate) fn visible(cards: &[CardUse]) -> String {
     each_once(cards, device)
 }
 
 /// The cards that a job holds, whole or in part.
-fn indices(cards: &[CardUse]) -> String {
+pub(crate) fn indices(cards: &[CardUse]) -> String {
     each_once(cards, |card| card.index.to_string())
 }
 

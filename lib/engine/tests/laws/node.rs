@@ -113,7 +113,7 @@ impl FakeNode {
     pub fn die(&mut self, now: Timestamp, wiped: bool) {
         for (key, live) in std::mem::take(&mut self.live) {
             let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "booted again");
-            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now, epilog: None });
         }
         if wiped {
             self.ends.clear();
@@ -155,7 +155,7 @@ impl FakeNode {
         }
         if assignment.boot != self.boot_id() {
             let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "another boot");
-            self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: None, ended: now, epilog: None });
             return None;
         }
         if let Some(trouble) = trouble {
@@ -214,7 +214,7 @@ impl FakeNode {
         } else if let Some((end, _)) = self.ends.get(&key).cloned() {
             self.say(end);
         } else {
-            self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: None, ended: now, epilog: None });
         }
     }
 
@@ -236,7 +236,7 @@ impl FakeNode {
             let Some(live) = self.live.remove(&key) else { return };
             let own = if live.warned && code > 1 { by_signal } else { own };
             let outcome = live.stop.unwrap_or(own);
-            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now, epilog: None });
         }
     }
 }

@@ -227,7 +227,13 @@ fn late_anew(world: &mut World, pick: u8) {
     }
     let outcome = gq_model::Outcome::without_exit(gq_model::End::Completed, gq_model::Reason::None, "");
     world.nodes[at].say(gq_engine::NodeReport::Started(key, now));
-    world.nodes[at].say(gq_engine::NodeReport::Ended { key, outcome, started: None, ended: now });
+    world.nodes[at].say(gq_engine::NodeReport::Ended {
+        key,
+        outcome,
+        started: None,
+        ended: now,
+        epilog: None,
+    });
     assert_eq!(world.nodes[at].outbox.first_key_value().map(|(seq, _)| seq.0), Some(last + 1));
     world.send_reports(at, usize::MAX);
     world.turn();
