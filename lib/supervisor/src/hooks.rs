@@ -205,9 +205,9 @@ impl<'r> Shift<'r> {
         let name = format!("{} {name}", self.kind);
         let failed = |what: String, code| Failed { detail: format!("{name} {what}"), code };
         let time = gq_model::Seconds(self.time.as_secs());
-        let late = format!("did not end: all of {}_dir may take {time}", self.kind);
+        let within = format!("within {}_time ({time})", self.kind);
         if self.begun.elapsed() >= self.time {
-            return Err(failed(late.replace("end", "begin"), None));
+            return Err(failed(format!("was not begun {within}"), None));
         }
         let begun = gq_host::output_pipe()
             .and_then(|(reader, writer)| Ok((gq_host::run_hook(program, env, &writer)?, reader)));
@@ -220,7 +220,7 @@ impl<'r> Shift<'r> {
         let last = running.shown.finish();
         let last = if last.is_empty() { last } else { format!(": {last}") };
         match running.how {
-            _ if running.late => Err(failed(format!("{late}{last}"), None)),
+            _ if running.late => Err(failed(format!("did not end {within}{last}"), None)),
             Some(WaitedFor::Code(0)) => Ok(()),
             Some(WaitedFor::Code(code)) => {
                 Err(failed(format!("ended with exit code {code}{last}"), Some(code)))

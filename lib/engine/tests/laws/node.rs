@@ -24,6 +24,8 @@ pub struct Live {
 pub enum Trouble {
     Of(Fault),
     CardGone,
+    /// The site's prolog failed.
+    Prolog,
 }
 
 #[derive(Debug)]
@@ -163,6 +165,7 @@ impl FakeNode {
                 Trouble::Of(Fault::User) => (Fault::User, Reason::WorkDir),
                 Trouble::Of(Fault::Site) => (Fault::Site, Reason::LaunchFailure),
                 Trouble::CardGone => (Fault::Site, Reason::CardGone),
+                Trouble::Prolog => (Fault::Site, Reason::Prolog),
             };
             self.say(NodeReport::Refused { key, fault, reason, detail: "no".into() });
             return None;

@@ -113,6 +113,7 @@ fn play(world: &mut World, step: &Move) {
                 0 => Some(Trouble::Of(Fault::User)),
                 1 => Some(Trouble::Of(Fault::Site)),
                 2 => Some(Trouble::CardGone),
+                3 => Some(Trouble::Prolog),
                 _ => None,
             };
             world.deliver_orders(at(*node), *most, trouble);
