@@ -266,3 +266,18 @@ fn a_program_that_others_could_have_written_is_not_run() {
     assert_eq!(job.ended(), End::Completed);
     assert!(site.path("ran").exists());
 }
+
+#[test]
+fn a_node_whose_supervisor_was_killed_is_drained_for_the_epilog_that_was_not_run() {
+    let site = Site::new();
+    site.put("epilog.d/10-clean", "echo >$D/cleaned");
+    let lab = site.lab(1, "");
+    let job = lab.submit("--gpus=1", "echo $PPID >pid.new; mv pid.new pid; sleep 1000");
+    until("it runs", || lab.work("pid").exists().then_some(()));
+    let supervisor: i32 = fs::read_to_string(lab.work("pid")).unwrap().trim().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(supervisor), nix::sys::signal::SIGKILL).unwrap();
+    assert_eq!((job.ended(), job.reason()), (End::Failed, Reason::SupervisorLost));
+    let why = drained(&lab);
+    assert!(why.ends_with("was killed: no epilog was run"), "{why}");
+    assert!(!site.path("cleaned").exists());
+}

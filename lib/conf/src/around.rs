@@ -26,6 +26,8 @@ pub struct Container {
     pub gpus: Vec<String>,
     /// What takes the place of `{each_gpu}`, once for each card of the job.
     pub each_gpu: Vec<String>,
+    /// What takes the place of `{checkpoint}` when the job has a folder for checkpoints.
+    pub checkpoint: Vec<String>,
     /// What takes the place of `{env}`, once for each variable of the job.
     pub env: Vec<String>,
 }

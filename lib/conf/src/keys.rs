@@ -125,10 +125,10 @@ keys! {
     "hooks" {
         "Folder of the programs that are run before each run." PROLOG_DIR: Option<PathBuf> =
             "prolog_dir", value::some_path, None;
-        "How long these may take together." PROLOG_TIME: Seconds = "prolog_time", value::hook_time, Seconds(300);
+        "How long these may take together." PROLOG_TIME: Seconds = "prolog_time", value::folder_time, Seconds(300);
         "Folder of the programs that are run after each run." EPILOG_DIR: Option<PathBuf> =
             "epilog_dir", value::some_path, None;
-        "How long these may take together." EPILOG_TIME: Seconds = "epilog_time", value::hook_time, Seconds(300);
+        "How long these may take together." EPILOG_TIME: Seconds = "epilog_time", value::folder_time, Seconds(300);
     }
     "container" {
         "The arguments that run a script in an image." CONTAINER_COMMAND: Arguments =
@@ -136,6 +136,8 @@ keys! {
         "Arguments for the cards of a job." CONTAINER_GPUS: Arguments = "gpus", value::arguments, Vec::new();
         "Arguments for each card of a job." CONTAINER_EACH_GPU: Arguments =
             "each_gpu", value::arguments, Vec::new();
+        "Arguments for the checkpoints of a job." CONTAINER_CHECKPOINT: Arguments =
+            "checkpoint", value::arguments, Vec::new();
         "Arguments for each variable of a job." CONTAINER_ENV: Arguments = "env", value::arguments, Vec::new();
     }
     "licence" {

@@ -252,7 +252,7 @@ pub(crate) fn some_duration(value: &Value, notes: &mut Notes<'_>) -> Option<Seco
 }
 
 /// How long the programs of a folder may take.
-pub(crate) fn hook_time(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
+pub(crate) fn folder_time(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
     some_duration(value, notes)?;
     kill_wait(value, notes)
 }

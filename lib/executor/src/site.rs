@@ -193,6 +193,7 @@ impl Site {
                 command: c.command.clone(),
                 gpus: c.gpus.clone(),
                 each_gpu: c.each_gpu.clone(),
+                checkpoint: c.checkpoint.clone(),
                 env: c.env.clone(),
             }),
         }

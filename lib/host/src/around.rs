@@ -37,6 +37,8 @@ pub struct ContainerCommand {
     pub gpus: Vec<String>,
     /// What takes the place of `{each_gpu}`, once for each card.
     pub each_gpu: Vec<String>,
+    /// What takes the place of `{checkpoint}` when the job has a folder for checkpoints.
+    pub checkpoint: Vec<String>,
     /// What takes the place of `{env}`, once for each variable.
     pub env: Vec<String>,
 }

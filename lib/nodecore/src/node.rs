@@ -105,6 +105,8 @@ pub struct Node {
     cards: Vec<Card>,
     /// Cards that wait until the report before them is acknowledged.
     cards_next: Option<Vec<Card>>,
+    /// Whether the site has an epilog: supervisors run it.
+    has_epilog: bool,
 }
 
 impl Node {
@@ -120,7 +122,13 @@ impl Node {
             joined: false,
             cards: Vec::new(),
             cards_next: None,
+            has_epilog: false,
         }
+    }
+
+    /// Whether the site has an epilog: the end of a run whose supervisor was killed then says that none was run.
+    pub const fn expect_epilog(&mut self, has_epilog: bool) {
+        self.has_epilog = has_epilog;
     }
 
     /// Every order up to this number has been taken.
@@ -430,8 +438,8 @@ impl Node {
         }
         let lost = || Outcome::without_exit(End::Failed, Reason::SupervisorLost, "its supervisor was killed");
         match (after, run.stop) {
+            (After::End, why) => self.end_unattended(key, why.map_or_else(lost, stopped), at, todo),
             (_, Some(why)) => self.end(key, stopped(why), at, todo),
-            (After::End, None) => self.end(key, lost(), at, todo),
             (After::Refuse, None) => {
                 let detail = String::from("gqstep ended before it was up");
                 self.refuse(key, Fault::Site, Reason::LaunchFailure, detail, todo);
@@ -485,16 +493,29 @@ impl Node {
 
     /// An end that the node itself decided.
     fn end(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
+        self.end_with(key, outcome, at, None, todo);
+    }
+
+    /// An end of a run that may have begun and whose supervisor was killed before it could do what the site wants done then.
+    fn end_unattended(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
+        let epilog =
+            self.has_epilog.then(|| format!("the supervisor of run {key} was killed: no epilog was run"));
+        self.end_with(key, outcome, at, epilog, todo);
+    }
+
+    fn end_with(
+        &mut self,
+        key: RunKey,
+        outcome: Outcome,
+        at: Timestamp,
+        epilog: Option<String>,
+        todo: &mut Vec<Effect>,
+    ) {
         let run = self.runs.get(&key);
         let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
-        todo.push(Effect::Append(Record::Ended {
-            key,
-            outcome: outcome.clone(),
-            started,
-            ended,
-            epilog: None,
-        }));
-        self.over(key, Report::Ended { key, outcome, started, ended, epilog: None }, todo);
+        let record = Record::Ended { key, outcome: outcome.clone(), started, ended, epilog: epilog.clone() };
+        todo.push(Effect::Append(record));
+        self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);
     }
 
     /// A start that the node itself refused.

@@ -215,6 +215,7 @@ impl Expander<'_> {
                     self.group(&self.template.gpus, &[("devices", visible(cards).into())], &mut all)?
                 }
                 "{each_gpu}" => self.each_card(cards, &mut all)?,
+                "{checkpoint}" => self.checkpoint(&mut all)?,
                 "{env}" => self.each_variable(&mut all)?,
                 "{args}" => all.extend(self.job.args.iter().cloned()),
                 other => all.push(self.argument(other, &[])?),
@@ -243,6 +244,13 @@ impl Expander<'_> {
             self.group(&self.template.each_gpu, &words, all)?;
         }
         Ok(())
+    }
+
+    fn checkpoint(&self, all: &mut Vec<Vec<u8>>) -> Result<(), Trouble> {
+        match value_of(self.env, "GQ_CHECKPOINT_DIR") {
+            Some(folder) => self.group(&self.template.checkpoint, &[("checkpoint_dir", folder.into())], all),
+            None => Ok(()),
+        }
     }
 
     fn each_variable(&self, all: &mut Vec<Vec<u8>>) -> Result<(), Trouble> {
@@ -316,5 +324,105 @@ impl Expander<'_> {
             "memory_mib" => a.memory.0.to_string().into(),
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gq_host::Account;
+    use gq_model::{Assignment, Uid};
+    use std::os::fd::AsFd;
+
+    /// What the arguments of a command become for a job with these cards and this environment.
+    fn expanded(command: &[&str], cards: &str, env: &[&str]) -> Result<Vec<String>, Trouble> {
+        let text = format!(
+            r#"{{"key":"7_2.1","boot":"{}","node":"n1","uid":9,"job_file":"","sha256":"","partition":"p","cluster":"c",
+                "cpus":3,"memory":64,"cards":{cards},"time_limit":null,"kill_wait":1,"array":[7,2]}}"#,
+            gq_model::BootId([3; 16])
+        );
+        let assignment: Assignment = serde_json::from_str(&text).unwrap();
+        let spec: JobSpec =
+            serde_json::from_str(r#"{"name":"j","work_dir":"/w","umask":0,"container":"img"}"#).unwrap();
+        let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+        let template = ContainerCommand {
+            command: list(command),
+            gpus: list(&["-g", "{devices}"]),
+            each_gpu: list(&["/dev/{index}={device}"]),
+            checkpoint: list(&["-c", "{checkpoint_dir}:{work_dir}"]),
+            env: list(&["-e", "{name}={value}"]),
+        };
+        let stdin = std::io::stdin();
+        let account = Account::nameless(Uid(9));
+        let launch = Launch {
+            assignment: &assignment,
+            account: &account,
+            oom_protected: false,
+            spool: Path::new("/"),
+            folder: stdin.as_fd(),
+            supervisor: 1,
+            container: Some(&template),
+        };
+        let env: Vec<Vec<u8>> = env.iter().map(|entry| entry.as_bytes().to_vec()).collect();
+        let args = [b"a b".to_vec(), b"{image}".to_vec()];
+        let job =
+            Contained { launch: &launch, spec: &spec, script: Path::new("/run/script"), args: &args, env };
+        let folders = Folders::of(&job);
+        let expander =
+            Expander { job: &job, template: &template, folders: &folders, env: &job.env, image: "img" };
+        let all = expander.arguments(&template.command)?;
+        Ok(all.into_iter().map(|argument| String::from_utf8(argument).unwrap()).collect())
+    }
+
+    #[test]
+    fn words_stand_for_what_is_of_the_job_and_nothing_is_read_twice() {
+        let command = [
+            "{image}/usr",
+            "{job}.{task}-{cpus}-{memory_mib}",
+            "{script}",
+            "{args}",
+            "{",
+            "{}x{X}",
+            "{output_dir}",
+        ];
+        let all = expanded(&command, "[]", &[]).unwrap();
+        let own = "/w/gq-7_2.d/output";
+        assert_eq!(all, ["img/usr", "7.2-3-64", "/run/script", "a b", "{image}", "{", "{}x{X}", own]);
+        assert_eq!(expanded(&["{tmp_dir}"], "[]", &[]).unwrap(), ["/w/gq-7_2.d/tmp"]);
+        assert_eq!(expanded(&["{tmp_dir}"], "[]", &["GQ_TMPDIR=/n/t"]).unwrap(), ["/n/t"]);
+    }
+
+    #[test]
+    fn groups_are_there_when_there_is_something_to_say() {
+        let command = ["{gpus}", "{each_gpu}", "{checkpoint}", "{env}", "end"];
+        assert_eq!(expanded(&command, "[]", &[]).unwrap(), ["end"]);
+        let cards = r#"[{"index":1,"uuid":"MIG-a"},{"index":1,"uuid":"MIG-b"},{"index":4}]"#;
+        let env =
+            ["GQ_CHECKPOINT_DIR=/k", "A=1=2", "PATH=/x", "LD_PRELOAD=y", "XDG_Z=1", "1B=", "F%%=() {", "_=z"];
+        let all = expanded(&command, cards, &env).unwrap();
+        let groups = [
+            "-g",
+            "MIG-a,MIG-b,4",
+            "/dev/1=MIG-a",
+            "/dev/1=MIG-b",
+            "/dev/4=4",
+            "-c",
+            "/k:/w",
+            "-e",
+            "GQ_CHECKPOINT_DIR=/k",
+            "-e",
+            "A=1=2",
+            "end",
+        ];
+        assert_eq!(all, groups);
+        let trouble = expanded(&command, "[]", &["GQ_CHECKPOINT_DIR=/a:b"]).unwrap_err();
+        assert_eq!((trouble.fault, trouble.reason), (gq_model::Fault::User, Reason::Container));
+    }
+
+    #[test]
+    fn a_program_is_looked_for_where_the_system_keeps_them() {
+        assert!(find("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(find("/bin/sh").as_deref(), Some(Path::new("/bin/sh")));
+        assert!(find("gq-no-such-program").is_none() && find("/no/such").is_none());
     }
 }

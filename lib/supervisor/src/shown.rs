@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Write},
 };
 
 /// Most bytes of one program that are shown.
@@ -78,10 +78,11 @@ impl Shown {
             return;
         }
         if self.said < MOST {
-            eprintln!("{}: {text}", self.head);
+            // A log that is gone is no reason to end a run.
+            let _ = writeln!(io::stderr(), "{}: {text}", self.head);
             self.said += text.len();
             if self.said >= MOST {
-                eprintln!("{}: what more it writes is left out", self.head);
+                let _ = writeln!(io::stderr(), "{}: what more it writes is left out", self.head);
             }
         }
         self.last = text.trim().chars().take(LAST).collect();
@@ -100,7 +101,6 @@ fn safe(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn the_last_line_is_kept_and_nothing_is_taken_for_more_than_text() {

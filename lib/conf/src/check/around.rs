@@ -2,7 +2,7 @@
 
 use crate::{
     around::{Container, NodeHooks},
-    keys,
+    keys::{self, Key},
     mistake::{Notes, Span, nearest},
     section::Section,
     value::Arguments,
@@ -26,7 +26,7 @@ const WORDS: &[&str] = &[
     "memory_mib",
 ];
 /// Words that are a whole argument of the command, and stand for several.
-const SEVERAL: &[&str] = &["gpus", "each_gpu", "env", "args"];
+const SEVERAL: &[&str] = &["gpus", "each_gpu", "checkpoint", "env", "args"];
 
 /// The part of `[hooks]` that nodes heed.
 pub(crate) fn node_hooks(section: &Section<'_>, notes: &mut Notes<'_>) -> NodeHooks {
@@ -41,32 +41,32 @@ pub(crate) fn node_hooks(section: &Section<'_>, notes: &mut Notes<'_>) -> NodeHo
 /// `[container]`; none when it names no command.
 pub(crate) fn container(section: &Section<'_>, notes: &mut Notes<'_>) -> Option<Container> {
     let command = section.read(&keys::CONTAINER_COMMAND, notes);
-    let gpus = section.get(&keys::CONTAINER_GPUS, notes);
-    let each_gpu = section.get(&keys::CONTAINER_EACH_GPU, notes);
-    let env = section.get(&keys::CONTAINER_ENV, notes);
     known_words(&command.value, WORDS, SEVERAL, notes);
-    known_words(&gpus, &[WORDS, &["devices"]].concat(), &[], notes);
-    known_words(&each_gpu, &[WORDS, &["device", "index"]].concat(), &[], notes);
-    known_words(&env, &["name", "value"], &[], notes);
+    let mut group = |key: &Key<Arguments>, own: &[&str]| {
+        let arguments = section.get(key, notes);
+        known_words(&arguments, &[WORDS, own].concat(), &[], notes);
+        arguments.into_iter().map(|(argument, _)| argument).collect::<Vec<String>>()
+    };
+    let container = Container {
+        command: command.value.iter().map(|(argument, _)| argument.clone()).collect(),
+        gpus: group(&keys::CONTAINER_GPUS, &["devices"]),
+        each_gpu: group(&keys::CONTAINER_EACH_GPU, &["device", "index"]),
+        checkpoint: group(&keys::CONTAINER_CHECKPOINT, &["checkpoint_dir"]),
+        env: group(&keys::CONTAINER_ENV, &["name", "value"]),
+    };
     let at = command.at.as_ref().unwrap_or(&section.at);
     if command.value.is_empty() {
-        if command.at.is_some() || !(gpus.is_empty() && each_gpu.is_empty() && env.is_empty()) {
+        if section.entries.iter().next().is_some() {
             let hint = Some("the templates in conf/container".to_string());
             notes.add_missing(at, "[container] needs a `command`, which is not empty", hint);
         }
         return None;
     }
     is_program(&command.value, notes);
-    if !command.value.iter().any(|(argument, _)| argument.contains("{script}")) {
+    if !container.command.iter().any(|argument| argument.contains("{script}")) {
         notes.add(at, "`{script}` is nowhere in the command: it would not run the job's script", None);
     }
-    let bare = |arguments: Arguments| arguments.into_iter().map(|(argument, _)| argument).collect();
-    Some(Container {
-        command: bare(command.value),
-        gpus: bare(gpus),
-        each_gpu: bare(each_gpu),
-        env: bare(env),
-    })
+    Some(container)
 }
 
 /// The first argument is the site's program, whatever a user says.

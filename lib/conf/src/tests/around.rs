@@ -49,7 +49,7 @@ fn the_templates_of_runtimes_are_good_confs() {
     {
         let container = good(&of_repository(&format!("conf/container/{name}.toml"))).container.unwrap();
         assert_eq!(container.command[0], program);
-        for word in ["{image}", "{script}", "{output_dir}", "{log_dir}", "{args}"] {
+        for word in ["{checkpoint}", "{image}", "{script}", "{output_dir}", "{log_dir}", "{args}"] {
             assert!(container.command.iter().any(|argument| argument.contains(word)), "{name}: {word}");
         }
     }
