@@ -9,9 +9,11 @@
 mod attacks;
 mod cards;
 mod conf;
+mod container;
 mod crash;
 mod environment;
 mod forms;
+mod hooks;
 mod house;
 mod lab;
 mod looking;

@@ -308,6 +308,8 @@ pub struct Policy {
     pub admins: BTreeSet<Uid>,
     /// Whether `--test-run` is allowed.
     pub allow_test_run: bool,
+    /// Whether nodes can run a script in an image (`--container`).
+    pub containers: bool,
 }
 
 impl Policy {
@@ -337,6 +339,7 @@ impl Policy {
             serves: Serves::Everyone,
             admins: BTreeSet::new(),
             allow_test_run: false,
+            containers: false,
         }
     }
     /// The partition of this name.

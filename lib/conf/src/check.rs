@@ -1,6 +1,7 @@
 //! From a TOML document to a `Config`: walks the tables, reads each key by its declaration, and checks what the values say
 //! together. Every mistake is noted and the walk goes on with the default.
 
+mod around;
 mod declared;
 mod nodes;
 mod partitions;
@@ -31,13 +32,15 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let (qos, known_qos) = rights::qos(&top, notes);
     let (accounts, known_accounts) = rights::accounts(&top, notes);
     let licences = rights::licences(&top, notes);
+    let node_hooks = around::node_hooks(&single(&top, "hooks", notes), notes);
+    let container = around::container(&single(&top, "container", notes), notes);
     let known = Known {
         nodes: Some(&names).filter(|names| all_named && !names.is_empty()),
         qos: &known_qos,
         accounts: &known_accounts,
     };
     let partitions = partitions::read(&top, &known, notes);
-    Some(Config { cluster, scheduler, partitions, nodes, qos, accounts, licences })
+    Some(Config { cluster, scheduler, partitions, nodes, qos, accounts, licences, node_hooks, container })
 }
 
 fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {

@@ -1,5 +1,6 @@
 //! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
 
+use crate::around::{Container, NodeHooks};
 use crate::rules::{Access, Account, Backfill, Licence, Limits, Preempt, Qos, Weights};
 use gq_model::{Card, MiB, NodeName, Seconds};
 use std::{
@@ -24,6 +25,10 @@ pub struct Config {
     pub accounts: Vec<Account>,
     /// The licences in the order written, each name once.
     pub licences: Vec<Licence>,
+    /// What nodes run before and after each run (`[hooks]`).
+    pub node_hooks: NodeHooks,
+    /// How a script is run in an image (`[container]`); none when jobs may not ask for it.
+    pub container: Option<Container>,
 }
 
 /// `[cluster]`: names, folders, accounts.

@@ -5,7 +5,7 @@ use crate::{
     config::PartitionState,
     mistake::Notes,
     rules::{Backfill, Limits, Preempt, Weights},
-    value::{self, HostLists, Names},
+    value::{self, Arguments, HostLists, Names},
 };
 use gq_model::{MiB, NodeName, Seconds, Slice};
 use std::path::PathBuf;
@@ -126,6 +126,24 @@ keys! {
         "Its members." USERS: Vec<String> = "users", value::accounts, Vec::new();
         "Budget of decayed card-minutes." CARD_MINUTES: Option<u64> = "card_minutes", value::card_minutes, None;
     }
+    "hooks" {
+        "Folder of the programs that are run before each run." PROLOG_DIR: Option<PathBuf> =
+            "prolog_dir", value::some_path, None;
+        "How long these may take together." PROLOG_TIME: Seconds = "prolog_time", value::folder_time, Seconds(300);
+        "Folder of the programs that are run after each run." EPILOG_DIR: Option<PathBuf> =
+            "epilog_dir", value::some_path, None;
+        "How long these may take together." EPILOG_TIME: Seconds = "epilog_time", value::folder_time, Seconds(300);
+    }
+    "container" {
+        "The arguments that run a script in an image." CONTAINER_COMMAND: Arguments =
+            "command", value::arguments, Vec::new();
+        "Arguments for the cards of a job." CONTAINER_GPUS: Arguments = "gpus", value::arguments, Vec::new();
+        "Arguments for each card of a job." CONTAINER_EACH_GPU: Arguments =
+            "each_gpu", value::arguments, Vec::new();
+        "Arguments for the checkpoints of a job." CONTAINER_CHECKPOINT: Arguments =
+            "checkpoint", value::arguments, Vec::new();
+        "Arguments for each variable of a job." CONTAINER_ENV: Arguments = "env", value::arguments, Vec::new();
+    }
     "licence" {
         "The licence's name." LICENCE_NAME: String = "name", value::name, String::new();
         "How many there are." LICENCE_COUNT: Option<u32> = "count", value::bound, None;
@@ -178,6 +196,8 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("", "qos"),
     ("", "account"),
     ("", "licence"),
+    ("", "hooks"),
+    ("", "container"),
     ("", "node"),
     ("node", "gpu"),
 ];

@@ -3,6 +3,7 @@
 //! Every key is declared once, in `keys`: from that table come the reading, the defaults, the suggestions for a mistyped
 //! key, and the test that `gq.conf(5)` tells of each.
 
+mod around;
 mod check;
 mod config;
 mod keys;
@@ -12,6 +13,7 @@ mod section;
 mod source;
 mod value;
 
+pub use around::{Container, NodeHooks};
 pub use config::{Cluster, Config, Node, Partition, PartitionState, Scheduler};
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};

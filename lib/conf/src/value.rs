@@ -35,8 +35,10 @@ const MAX_CPU_CHARGE: i64 = 1_000_000;
 const MAX_CARD_MINUTES: i64 = 1_000_000_000_000;
 /// Largest priority and largest weight, either way.
 const MAX_PRIORITY: i64 = 1_000_000_000;
-/// Longest `kill_wait`.
+/// Longest `kill_wait`, and longest time of hooks.
 const MAX_KILL_WAIT: Seconds = Seconds(86_400);
+/// Most arguments of a command.
+const MAX_ARGUMENTS: usize = 256;
 
 /// The place of a value.
 pub(crate) fn span_of(value: &Value) -> Span {
@@ -246,6 +248,35 @@ pub(crate) fn some_duration(value: &Value, notes: &mut Notes<'_>) -> Option<Seco
         return Some(span);
     }
     notes.add(&span_of(value), "expected a duration longer than 0", None);
+    None
+}
+
+/// How long the programs of a folder may take.
+pub(crate) fn folder_time(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
+    some_duration(value, notes)?;
+    kill_wait(value, notes)
+}
+
+/// Arguments of a command, each with its place.
+pub(crate) type Arguments = Vec<(String, Span)>;
+
+/// The arguments of a command; empty ones, and words of any kind, may be among them.
+pub(crate) fn arguments(value: &Value, notes: &mut Notes<'_>) -> Option<Arguments> {
+    let arguments = list(value, notes, "a list of arguments, such as [\"apptainer\", \"exec\"]", argument)?;
+    if arguments.len() > MAX_ARGUMENTS {
+        let words = format!("a command may have {MAX_ARGUMENTS} arguments at most");
+        notes.add(&span_of(value), words, None);
+        return None;
+    }
+    Some(arguments)
+}
+
+fn argument(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
+    let argument = text(value, notes, "an argument in quotes")?;
+    if argument.len() <= MAX_PATH && !argument.contains('\0') {
+        return Some(argument.to_string());
+    }
+    notes.add(&span_of(value), format!("expected an argument of at most {MAX_PATH} bytes without NUL"), None);
     None
 }
 

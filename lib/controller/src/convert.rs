@@ -102,8 +102,8 @@ pub(crate) fn report(body: ReportBody) -> NodeReport {
         ReportBody::Suspended { key, at } => NodeReport::Suspended(key, at),
         ReportBody::Resumed { key, at } => NodeReport::Resumed(key, at),
         ReportBody::Exited { key, at } => NodeReport::Exited(key, at),
-        ReportBody::Ended { key, outcome, started, ended } => {
-            NodeReport::Ended { key, outcome, started, ended }
+        ReportBody::Ended { key, outcome, started, ended, epilog } => {
+            NodeReport::Ended { key, outcome, started, ended, epilog }
         }
         ReportBody::Refused { key, fault, reason, detail } => {
             NodeReport::Refused { key, fault, reason, detail }

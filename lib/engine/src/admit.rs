@@ -16,6 +16,9 @@ use gq_model::{
 };
 use gq_sched::{Planner, estimate};
 
+/// Longest name of an image, in bytes.
+const MAX_IMAGE: usize = 4096;
+
 pub(crate) fn submit(
     cluster: &Cluster,
     policy: &Policy,
@@ -255,7 +258,26 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
         return Err(Refusal::new(RefusalKind::Policy, "--test-run is not allowed here")
             .hint("[cluster] allow_test_run = true in the conf allows it"));
     }
-    Ok(())
+    spec.container.as_deref().map_or(Ok(()), |image| may_be_contained(policy, image))
+}
+
+/// Whether a script may run in this image, as far as that can be told without it.
+fn may_be_contained(policy: &Policy, image: &str) -> Result<(), Refusal> {
+    if image.is_empty()
+        || image.starts_with('-')
+        || image.len() > MAX_IMAGE
+        || image.contains(char::is_control)
+    {
+        let text = format!(
+            "--container: the name of an image has 1 to {MAX_IMAGE} bytes, no control characters, and begins with no dash"
+        );
+        return Err(Refusal::new(RefusalKind::Usage, text));
+    }
+    if policy.containers {
+        return Ok(());
+    }
+    Err(Refusal::new(RefusalKind::Policy, "--container: nothing here runs scripts in images")
+        .hint("an admin says how in [container] of the conf; templates lie in conf/container"))
 }
 
 /// Whether a job can end before its deadline at all.

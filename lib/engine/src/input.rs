@@ -85,6 +85,8 @@ pub enum NodeReport {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        epilog: Option<String>,
     },
     /// A run was not started.
     Refused {

@@ -57,7 +57,7 @@ pub(crate) fn report(
             let again = matches!(run.phase, Phase::Completing { .. });
             (!again).then_some(Event::Exited { key: *key, at: *at })
         }),
-        (NodeReport::Ended { key, outcome, started, ended }, Some(_)) => {
+        (NodeReport::Ended { key, outcome, started, ended, epilog }, Some(node)) => {
             let mut decision = Decision::default();
             if let (Some(job), Some(run)) = (cluster.job(key.job), live_run(cluster, name, *key)) {
                 let started = started.or(run.started());
@@ -69,6 +69,8 @@ pub(crate) fn report(
                 events.extend(rest);
                 decision.events = events;
             }
+            // What a failed epilog has left is no matter of the run's, and every job there would meet it.
+            decision.events.extend(epilog.as_ref().and_then(|failure| drained(node, failure.clone())));
             decision
         }
         (NodeReport::Refused { key, fault, reason, detail }, Some(node)) => {
@@ -145,14 +147,18 @@ fn refused(
     let owner = |job: &JobId| cluster.job(*job).map(|job| job.uid);
     let counts = |job: &&JobId| **job != key.job && !(is_named_by_user && owner(job) == owner(&key.job));
     let others = node.failed_starts.iter().filter(counts).count();
-    if matches!(next, Next::Again { site_fault: true, .. })
-        && others + 1 >= FAILED_JOBS_TO_DRAIN
-        && node.drained.is_none()
-    {
-        let reason = format!("jobs cannot be started here: {detail}");
-        events.push(Event::NodeDrained { node: node.name.clone(), reason });
+    if (fault, reason) == (Fault::Site, Reason::Prolog) {
+        // The site's own word that something is wrong with the node needs no second job to confirm it.
+        events.extend(drained(node, detail.clone()));
+    } else if matches!(next, Next::Again { site_fault: true, .. }) && others + 1 >= FAILED_JOBS_TO_DRAIN {
+        events.extend(drained(node, format!("jobs cannot be started here: {detail}")));
     }
     Decision { events, effects: Vec::new() }
+}
+
+/// Drains a node, unless it is drained.
+fn drained(node: &Node, reason: String) -> Option<Event> {
+    node.drained.is_none().then(|| Event::NodeDrained { node: node.name.clone(), reason })
 }
 
 fn joined(

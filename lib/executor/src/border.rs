@@ -21,8 +21,8 @@ pub fn from_disk(record: disk::Record) -> core::Record {
         disk::Record::Suspended { key, at } => core::Record::Suspended { key, at },
         disk::Record::Resumed { key, at } => core::Record::Resumed { key, at },
         disk::Record::Exited { key, at } => core::Record::Exited { key, at },
-        disk::Record::Ended { key, outcome, started, ended } => {
-            core::Record::Ended { key, outcome, started, ended }
+        disk::Record::Ended { key, outcome, started, ended, epilog } => {
+            core::Record::Ended { key, outcome, started, ended, epilog }
         }
         disk::Record::Refused { key, fault, reason, detail } => {
             core::Record::Refused { key, fault, reason, detail }
@@ -75,8 +75,8 @@ pub fn to_disk(record: core::Record) -> Option<disk::Record> {
         core::Record::Taken { seq, controller, order } => {
             disk::Record::Taken { seq, controller, what: to_taken(order) }
         }
-        core::Record::Ended { key, outcome, started, ended } => {
-            disk::Record::Ended { key, outcome, started, ended }
+        core::Record::Ended { key, outcome, started, ended, epilog } => {
+            disk::Record::Ended { key, outcome, started, ended, epilog }
         }
         core::Record::Refused { key, fault, reason, detail } => {
             disk::Record::Refused { key, fault, reason, detail }
@@ -140,8 +140,8 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
         core::Report::Suspended { key, at } => ReportBody::Suspended { key, at },
         core::Report::Resumed { key, at } => ReportBody::Resumed { key, at },
         core::Report::Exited { key, at } => ReportBody::Exited { key, at },
-        core::Report::Ended { key, outcome, started, ended } => {
-            ReportBody::Ended { key, outcome, started, ended }
+        core::Report::Ended { key, outcome, started, ended, epilog } => {
+            ReportBody::Ended { key, outcome, started, ended, epilog }
         }
         core::Report::Refused { key, fault, reason, detail } => {
             ReportBody::Refused { key, fault, reason, detail }

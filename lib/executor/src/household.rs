@@ -541,6 +541,8 @@ impl Household {
         match gq_conf::read(&self.site.conf_file) {
             Ok(config) => {
                 self.site.config = config;
+                self.site.look_at_hooks();
+                self.node.expect_epilog(self.site.around().epilog.is_some());
                 log::info!(
                     "the conf was read again; folders, names and sockets count from the next start on"
                 );

@@ -122,6 +122,7 @@ impl Household {
             run_folder,
             log: self.log.hand_out(key).map_err(io::Error::other)?,
             serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
+            around: &self.site.around(),
         })?;
         self.runs.enter(assignment);
         self.runs.watch(key, supervisor, &mut self.watcher);

@@ -105,8 +105,10 @@ fn serve(options: &ArgMatches) -> Result<(), StartError> {
 fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let system = |what| move |e| StartError::System(what, e);
     let mut ballast = ballast::Ballast::of(&site.folder);
-    let (log, node, runs, epoch) = site.begin(&mut ballast)?;
+    let (log, mut node, runs, epoch) = site.begin(&mut ballast)?;
+    node.expect_epilog(site.around().epilog.is_some());
     log::info!("node {} of cluster {}: life {epoch}", site.parties.node, site.config.cluster.name);
+    site.look_at_hooks();
     let (tell, events) = bounded(event::MAX_EVENTS);
     let watcher = watcher::Watcher::start(log.watch()?, tell.clone())
         .map_err(system("supervisors cannot be watched"))?;

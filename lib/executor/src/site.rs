@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
+use gq_host::{Around, ContainerCommand, HookFolder};
 use gq_model::{BootId, Epoch, IdError, MiB, NodeName, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
 use gq_nodelog::{Log, LogError, Record};
@@ -178,6 +179,33 @@ impl Site {
             cpus: declared.and_then(|n| n.cpus).unwrap_or_else(gq_host::cpu_count),
             memory: declared.and_then(|n| n.memory).unwrap_or_else(found),
             cards,
+        }
+    }
+
+    /// What the conf says is to be done around each run.
+    pub fn around(&self) -> Around {
+        let (hooks, container) = (&self.config.node_hooks, self.config.container.as_ref());
+        let folder = |dir: &Option<PathBuf>, time| dir.clone().map(|dir| HookFolder { dir, time });
+        Around {
+            prolog: folder(&hooks.prolog_dir, hooks.prolog_time),
+            epilog: folder(&hooks.epilog_dir, hooks.epilog_time),
+            container: container.map(|c| ContainerCommand {
+                command: c.command.clone(),
+                gpus: c.gpus.clone(),
+                each_gpu: c.each_gpu.clone(),
+                checkpoint: c.checkpoint.clone(),
+                env: c.env.clone(),
+            }),
+        }
+    }
+
+    /// Says early what would keep every run from starting: folders of hooks that cannot be used.
+    pub fn look_at_hooks(&self) {
+        let around = self.around();
+        for (what, folder) in [("prolog_dir", &around.prolog), ("epilog_dir", &around.epilog)] {
+            if let Some(Err(e)) = folder.as_ref().map(|folder| gq_host::hook_programs(&folder.dir)) {
+                log::error!("[hooks] {what}: {e}");
+            }
         }
     }
 

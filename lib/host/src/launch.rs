@@ -127,6 +127,22 @@ pub fn execute(script: &Path, args: &[Vec<u8>], env: &[Vec<u8>]) -> ExecTrouble 
     }
 }
 
+/// Executes a program with these arguments (its own path comes first) and this environment. Returns only when that fails, with what
+/// the kernel said.
+///
+/// Strings with a NUL cannot be handed over and are left out.
+pub fn execute_program(program: &Path, args: &[Vec<u8>], env: &[Vec<u8>]) -> io::Error {
+    let strings =
+        |list: &[Vec<u8>]| list.iter().filter_map(|s| CString::new(s.as_slice()).ok()).collect::<Vec<_>>();
+    match CString::new(program.as_os_str().as_bytes()) {
+        Ok(path) => {
+            let argv: Vec<CString> = std::iter::once(path.clone()).chain(strings(args)).collect();
+            exec(&path, &argv, &strings(env)).into()
+        }
+        Err(e) => io::Error::other(e),
+    }
+}
+
 fn exec(path: &CStr, argv: &[CString], env: &[CString]) -> nix::Error {
     match nix::unistd::execve(path, argv, env) {
         Ok(never) => match never {},

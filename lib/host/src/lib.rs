@@ -1,8 +1,10 @@
 //! The machine under gq: its processes and users, a job's standard files and limits, and how a supervisor is started,
 //! spoken to and swept up after. Decides nothing; every call does one thing and says what the kernel said.
 
+mod around;
 mod control;
 mod files;
+mod hook;
 mod identity;
 mod inbox;
 mod launch;
@@ -19,11 +21,13 @@ mod sweep;
 mod tree;
 mod user;
 
+pub use around::{Around, ContainerCommand, ENV_AROUND, HookFolder};
 pub use control::{Control, StopKind, Supervisor};
 pub use files::{JobFileTrouble, empty_script, folder_path, make_script, read_job_file};
+pub use hook::{hook_programs, output_pipe, run_hook};
 pub use identity::{become_user, die_with, give_up_oom_protection, is_oom_protected, own_uid};
 pub use inbox::{Event, Inbox, reset_signals};
-pub use launch::{ExecTrouble, execute, fork, own_session, settle, sleep_exactly};
+pub use launch::{ExecTrouble, execute, execute_program, fork, own_session, settle, sleep_exactly};
 pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
 pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};

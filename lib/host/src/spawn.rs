@@ -2,6 +2,7 @@
 //! its last, since the lock belongs to the open folder that it inherits.
 
 use crate::{
+    around::{Around, ENV_AROUND},
     control::{Supervisor, control_signal},
     user::Account,
 };
@@ -55,6 +56,8 @@ pub struct SpawnRequest<'a> {
     pub log: OwnedFd,
     /// Whether jobs of root are served: only under `user = "root"`.
     pub serves_root: bool,
+    /// What the site does around the run.
+    pub around: &'a Around,
 }
 
 /// Opens a run's folder and locks it; none when a living supervisor holds the lock.
@@ -92,6 +95,9 @@ pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Supervisor> {
         .process_group(0);
     if request.serves_root {
         command.env(ENV_ROOT, "1");
+    }
+    if *request.around != Around::default() {
+        command.env(ENV_AROUND, serde_json::to_string(request.around)?);
     }
     let child = command.spawn()?;
     Supervisor::of_child(child.id())

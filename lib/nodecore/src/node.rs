@@ -38,6 +38,8 @@ pub struct Node {
     cards: Vec<Card>,
     /// Cards that wait until the report before them is acknowledged.
     cards_next: Option<Vec<Card>>,
+    /// Whether the site has an epilog: supervisors run it.
+    has_epilog: bool,
 }
 
 impl Node {
@@ -53,7 +55,13 @@ impl Node {
             joined: false,
             cards: Vec::new(),
             cards_next: None,
+            has_epilog: false,
         }
+    }
+
+    /// Whether the site has an epilog: the end of a run whose supervisor was killed then says that none was run.
+    pub const fn expect_epilog(&mut self, has_epilog: bool) {
+        self.has_epilog = has_epilog;
     }
 
     /// Every order up to this number has been taken.
@@ -346,8 +354,8 @@ impl Node {
                     self.outbox.push(Report::Exited { key, at });
                 }
             }
-            Record::Ended { key, outcome, started, ended } => {
-                self.over(key, Report::Ended { key, outcome, started, ended }, todo);
+            Record::Ended { key, outcome, started, ended, epilog } => {
+                self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);
             }
             Record::Refused { key, fault, reason, detail } => {
                 self.over(key, Report::Refused { key, fault, reason, detail }, todo);
@@ -392,9 +400,10 @@ impl Node {
             return todo.push(Effect::Sweep { key, again: true });
         }
         let lost = || Outcome::without_exit(End::Failed, Reason::SupervisorLost, "its supervisor was killed");
-        match (after, run.wishes.stop) {
-            (_, Some(stop)) => self.end(key, stopped(stop.why), at, todo),
-            (After::End, None) => self.end(key, lost(), at, todo),
+        let stopped_by = run.wishes.stop.map(|stop| stop.why);
+        match (after, stopped_by) {
+            (After::End, why) => self.end_unattended(key, why.map_or_else(lost, stopped), at, todo),
+            (_, Some(why)) => self.end(key, stopped(why), at, todo),
             (After::Refuse, None) => {
                 let detail = String::from("gqstep ended before it was up");
                 self.refuse(key, Fault::Site, Reason::LaunchFailure, detail, todo);
@@ -448,10 +457,29 @@ impl Node {
 
     /// An end that the node itself decided.
     fn end(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
+        self.end_with(key, outcome, at, None, todo);
+    }
+
+    /// An end of a run that may have begun and whose supervisor was killed before it could do what the site wants done then.
+    fn end_unattended(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
+        let epilog =
+            self.has_epilog.then(|| format!("the supervisor of run {key} was killed: no epilog was run"));
+        self.end_with(key, outcome, at, epilog, todo);
+    }
+
+    fn end_with(
+        &mut self,
+        key: RunKey,
+        outcome: Outcome,
+        at: Timestamp,
+        epilog: Option<String>,
+        todo: &mut Vec<Effect>,
+    ) {
         let run = self.runs.get(&key);
         let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
-        todo.push(Effect::Append(Record::Ended { key, outcome: outcome.clone(), started, ended }));
-        self.over(key, Report::Ended { key, outcome, started, ended }, todo);
+        let record = Record::Ended { key, outcome: outcome.clone(), started, ended, epilog: epilog.clone() };
+        todo.push(Effect::Append(record));
+        self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);
     }
 
     /// A start that the node itself refused.

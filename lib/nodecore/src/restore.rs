@@ -75,8 +75,8 @@ impl Node {
                     run.exited = Some(at);
                 }
             }
-            Record::Ended { key, outcome, started, ended } => {
-                self.restore_end(key, Report::Ended { key, outcome, started, ended });
+            Record::Ended { key, outcome, started, ended, epilog } => {
+                self.restore_end(key, Report::Ended { key, outcome, started, ended, epilog });
             }
             Record::Refused { key, fault, reason, detail } => {
                 self.restore_end(key, Report::Refused { key, fault, reason, detail });

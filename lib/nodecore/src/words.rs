@@ -141,6 +141,8 @@ pub enum Record {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        epilog: Option<String>,
     },
     /// A run was not started.
     Refused {
@@ -389,6 +391,8 @@ pub enum Report {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        epilog: Option<String>,
     },
     /// A run was not started.
     Refused {

@@ -114,7 +114,7 @@ fn identity(epoch: u64, boot: BootId) -> Identity {
 }
 fn ended(key: RunKey) -> Record {
     let outcome = Outcome::without_exit(End::Completed, Reason::None, "");
-    Record::Ended { key, outcome, started: Some(Timestamp(1)), ended: Timestamp(2) }
+    Record::Ended { key, outcome, started: Some(Timestamp(1)), ended: Timestamp(2), epilog: None }
 }
 
 const NOW: Timestamp = Timestamp(7);

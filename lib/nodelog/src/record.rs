@@ -160,6 +160,9 @@ pub enum Record {
         started: Option<Timestamp>,
         /// When its script ended.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epilog: Option<String>,
     },
     /// A run was not started, and nothing of it is left.
     Refused {

@@ -24,7 +24,7 @@ fn up(job: u64) -> Record {
 }
 fn ended(job: u64) -> Record {
     let outcome = Outcome::without_exit(End::Failed, Reason::WorkDir, "/x\n\"y");
-    Record::Ended { key: key(job), outcome, started: None, ended: Timestamp(5) }
+    Record::Ended { key: key(job), outcome, started: None, ended: Timestamp(5), epilog: None }
 }
 fn segments(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> =

@@ -49,6 +49,7 @@ pub fn policy_of(config: &Config, serves: Serves, people: &mut impl People) -> P
         serves,
         admins: people.users("[cluster] admins", &config.cluster.admins),
         allow_test_run: config.cluster.allow_test_run,
+        containers: config.container.is_some(),
     }
 }
 

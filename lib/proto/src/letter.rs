@@ -195,6 +195,9 @@ pub enum ReportBody {
         started: Option<Timestamp>,
         /// When it ended, on the node's clock.
         ended: Timestamp,
+        /// What went wrong in the site's epilog, if something did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epilog: Option<String>,
     },
     /// A run was not started, and its resources are free.
     Refused {

@@ -122,6 +122,7 @@ impl Nodes {
             outcome,
             started: Some(stamp(live.started)),
             ended: stamp(at),
+            epilog: None,
         };
         to.extend(self.report(live.node, body));
         !live.stopped

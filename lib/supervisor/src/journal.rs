@@ -14,15 +14,20 @@ pub struct Journal {
     appender: Appender,
     pending: Vec<Record>,
     failing: bool,
+    /// Whether it was said that the script has ended.
+    exited: bool,
 }
 
 impl Journal {
     pub const fn new(key: RunKey, appender: Appender) -> Self {
-        Self { key, appender, pending: Vec::new(), failing: false }
+        Self { key, appender, pending: Vec::new(), failing: false, exited: false }
     }
 
-    /// Takes a record; it is written by the next [`Journal::flush`].
+    /// Takes a record; it is written by the next [`Journal::flush`]. That the script has ended is said once.
     pub fn push(&mut self, record: Record) {
+        if matches!(record, Record::Exited { .. }) && std::mem::replace(&mut self.exited, true) {
+            return;
+        }
         self.pending.push(record);
     }
 
@@ -68,13 +73,13 @@ mod tests {
         let mut journal = Journal::new(key, Appender::from_fd(full.into()));
         assert_eq!(journal.flush(), None);
         for at in [1, 2] {
-            journal.push(Record::Exited { key, at: Timestamp(at) });
+            journal.push(Record::Started { key, at: Timestamp(at), session: 1 });
             assert_eq!(journal.flush(), Some(RETRY));
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         journal.appender = Appender::from_fd(file.reopen().unwrap().into());
         assert_eq!(journal.flush(), None);
         let text = std::fs::read_to_string(file.path()).unwrap();
-        assert_eq!(text.matches("Exited").count(), 2);
+        assert_eq!(text.matches("Started").count(), 2);
     }
 }

@@ -3,10 +3,11 @@
 
 use crate::{
     checkpoint::Checkpoint,
+    container::{self, Contained},
     trouble::Trouble,
     variables::{Source, environment},
 };
-use gq_host::{Account, ENV_MARKER, ExecTrouble, JobFileTrouble, run_marker};
+use gq_host::{Account, ContainerCommand, ENV_MARKER, ExecTrouble, JobFileTrouble, run_marker};
 use gq_model::{
     Assignment, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, Seconds, Stage, TestRun, output_path,
 };
@@ -38,6 +39,8 @@ pub struct Launch<'a> {
     pub folder: BorrowedFd<'a>,
     /// The supervisor's pid.
     pub supervisor: u32,
+    /// How the site runs a script in an image.
+    pub container: Option<&'a ContainerCommand>,
 }
 
 /// What the child says before it becomes the script, or does not.
@@ -134,6 +137,9 @@ fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, T
     match spec.test_run {
         Some(test) if assignment.allow_test_run => Ok(Become::Sleeper(test)),
         Some(_) => Err(Trouble::user(Reason::ExecFailed, "--test-run is not allowed on this cluster")),
+        None if spec.container.is_some() => {
+            Err(container::enter(&Contained { launch, spec, script: &path, args: &job.args, env }))
+        }
         None => Err(match gq_host::execute(&path, &job.args, &env) {
             ExecTrouble::Script(text) => Trouble::user(Reason::ExecFailed, text),
             ExecTrouble::Interpreter(text) => Trouble::away(Reason::ExecFailed, text),

@@ -2,23 +2,28 @@
 //! node's log; it decides nothing that the assignment or `gqnode` does not say.
 
 mod checkpoint;
+mod container;
 mod errand;
 mod fence;
+mod hooks;
 mod journal;
 mod launch;
 mod life;
 mod limit;
 mod outcome;
+mod shown;
 mod tidying;
 mod trouble;
 mod variables;
 
-use gq_host::{Account, Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, Inbox};
+use gq_host::{
+    Account, Around, Becoming, ENV_AROUND, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, Inbox,
+};
 use gq_model::{Assignment, MAX_ASSIGNMENT, Reason, RunKey, Uid};
 use gq_nodelog::{Appender, Record};
 use journal::Journal;
 use launch::Launch;
-use life::{Life, refusal};
+use life::refusal;
 use std::{
     ffi::OsString,
     os::fd::{AsFd, BorrowedFd},
@@ -54,7 +59,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
 /// From the first act to the last record.
 fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Result<Record, Trouble> {
     gq_host::settle().map_err(Trouble::kernel("becoming a supervisor"))?;
-    let inbox = Inbox::open().map_err(Trouble::kernel("a signalfd"))?;
+    let mut inbox = Inbox::open().map_err(Trouble::kernel("a signalfd"))?;
     let pid = std::process::id();
     let pid_start =
         gq_host::process_start(pid).ok_or_else(|| Trouble::site("/proc does not show this process"))?;
@@ -69,6 +74,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
     let spool = std::env::var_os(ENV_SPOOL)
         .map(PathBuf::from)
         .ok_or_else(|| Trouble::site(format!("started without {ENV_SPOOL}")))?;
+    let site = around()?;
     let launch = Launch {
         assignment: &assignment,
         account: &account,
@@ -76,8 +82,9 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         spool: &spool,
         folder,
         supervisor: pid,
+        container: site.container.as_ref(),
     };
-    Ok(Life::begin(&launch, inbox)?.live(journal))
+    Ok(hooks::around(&launch, &site, &mut inbox, journal))
 }
 
 fn assignment(key: RunKey) -> Result<Assignment, Trouble> {
@@ -99,6 +106,13 @@ fn becoming() -> Result<Becoming, Trouble> {
     let text = std::env::var(ENV_BECOMING)
         .map_err(|e| Trouble::site(format!("started without {ENV_BECOMING}: {e}")))?;
     serde_json::from_str(&text).map_err(|e| Trouble::site(format!("{ENV_BECOMING} that cannot be read: {e}")))
+}
+
+/// What the site does around the run.
+fn around() -> Result<Around, Trouble> {
+    let Some(text) = std::env::var_os(ENV_AROUND) else { return Ok(Around::default()) };
+    let text = text.to_string_lossy();
+    serde_json::from_str(&text).map_err(|e| Trouble::site(format!("{ENV_AROUND} that cannot be read: {e}")))
 }
 
 /// Whose process the script is to be; `found` is what `gqnode` found under the assignment's uid. Nothing is looked up

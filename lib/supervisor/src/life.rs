@@ -27,6 +27,15 @@ const WORD_AFTER: Duration = Duration::from_secs(2);
 /// Most bytes that a child says before it becomes the script.
 const MOST_SAID: usize = 64 << 10;
 
+/// How a run ended.
+#[derive(Debug)]
+pub struct Last {
+    /// The last record.
+    pub record: Record,
+    /// Why it was ended; none when it ended by itself.
+    pub reason: Option<EndReason>,
+}
+
 /// A run that lives.
 #[derive(Debug)]
 pub struct Life<'a> {
@@ -35,7 +44,7 @@ pub struct Life<'a> {
     folder: BorrowedFd<'a>,
     /// For whom errands are done.
     master: Master<'a>,
-    inbox: Inbox,
+    inbox: &'a mut Inbox,
     fence: Fence,
     limit: Limit,
     /// The child that becomes the script.
@@ -49,6 +58,8 @@ pub struct Life<'a> {
     started: Option<Timestamp>,
     /// What is wanted of the script when there is one: to be warned, to be suspended.
     warning: Option<EndReason>,
+    /// Why it is being ended, as its script and the epilog are told.
+    told: Option<EndReason>,
     pause_wanted: bool,
     is_paused: bool,
     /// The word that says why the gentle signal comes is being written; whether the hard one follows.
@@ -65,7 +76,7 @@ pub struct Life<'a> {
 
 impl<'a> Life<'a> {
     /// Forks the child.
-    pub fn begin(launch: &Launch<'a>, inbox: Inbox) -> Result<Self, Trouble> {
+    pub fn begin(launch: &Launch<'a>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
         let main =
@@ -84,6 +95,7 @@ impl<'a> Life<'a> {
             checkpoint: None,
             started: None,
             warning: None,
+            told: None,
             pause_wanted: false,
             is_paused: false,
             word: None,
@@ -98,8 +110,11 @@ impl<'a> Life<'a> {
         Ok(life)
     }
 
-    /// Lives until nothing of the run is left, and returns the last record.
-    pub fn live(mut self, journal: &mut Journal) -> Record {
+    /// Lives until nothing of the run is left, and returns how it ended. `words`: what `gqnode` said before it began.
+    pub fn live(mut self, journal: &mut Journal, words: Vec<Control>) -> Last {
+        for word in words {
+            self.take(Event::Control(word), journal);
+        }
         loop {
             let now = Instant::now();
             let due = self.due(journal, now);
@@ -116,7 +131,7 @@ impl<'a> Life<'a> {
             };
             for event in events {
                 if self.take(event, journal) {
-                    return self.last_record();
+                    return self.last();
                 }
             }
         }
@@ -344,6 +359,7 @@ impl<'a> Life<'a> {
             return;
         }
         self.cause = Some(cause);
+        self.told = self.told.or(reason);
         if self.started.is_none() {
             // No script yet that could do something with a gentle signal.
             self.fence.kill(Instant::now());
@@ -354,6 +370,7 @@ impl<'a> Life<'a> {
 
     /// Has the reason written where the script finds it, if it has such a place; then the gentle signal follows.
     fn be_gentle(&mut self, reason: Option<EndReason>, kill: bool) {
+        self.told = self.told.or(reason);
         let told = reason.zip(self.checkpoint.as_ref());
         let word = told.and_then(|(reason, checkpoint)| {
             Errand::send(self.master, WORD_AFTER, || checkpoint.write_reason(reason)).ok()
@@ -382,18 +399,15 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn last_record(self) -> Record {
+    fn last(self) -> Last {
         let ended = self.exit.map_or_else(gq_host::now, |(_, at)| at);
         let how = self.exit.map(|(how, _)| how).filter(|_| self.started.is_some());
-        match (self.trouble, self.cause) {
-            (Some(trouble), None) => refusal(self.assignment.key, trouble, ended),
-            (_, cause) => Record::Ended {
-                key: self.assignment.key,
-                outcome: outcome(cause, how),
-                started: self.started,
-                ended,
-            },
-        }
+        let (key, started) = (self.assignment.key, self.started);
+        let record = match (self.trouble, self.cause) {
+            (Some(trouble), None) => refusal(key, trouble, ended),
+            (_, cause) => Record::Ended { key, outcome: outcome(cause, how), started, ended, epilog: None },
+        };
+        Last { record, reason: self.told }
     }
 }
 
@@ -412,6 +426,7 @@ pub fn refusal(key: RunKey, trouble: Trouble, ended: Timestamp) -> Record {
             outcome: Outcome::without_exit(End::Failed, reason, detail),
             started: None,
             ended,
+            epilog: None,
         },
     }
 }

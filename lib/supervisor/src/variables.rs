@@ -26,6 +26,9 @@ const OF_ONE_JOB: &[&str] = &[
     "GQ_ITEM",
     "GQ_NTASKS",
     "GQ_QOS",
+    "GQ_INPUT_DIR",
+    "GQ_LOG_DIR",
+    "GQ_OUTPUT_DIR",
     "GQ_SLICES",
     "GQ_SLICE_PROFILES",
     "GQ_STAGE",
@@ -50,6 +53,7 @@ const OF_ONE_JOB: &[&str] = &[
     "SLURM_STEPID",
     "SLURM_UMASK",
     "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES",
 ];
 /// Families of such variables.
 const FAMILIES: &[&str] = &["SLURM_ARRAY_TASK_", "SLURM_STEP_", "SLURM_SRUN_"];
@@ -123,17 +127,17 @@ fn item<'a>(source: &Source<'a>) -> Option<&'a [u8]> {
 }
 
 /// What `CUDA_VISIBLE_DEVICES` calls a card or slice: its UUID, the card's index where that is declared.
-fn device(card: &CardUse) -> String {
+pub(crate) fn device(card: &CardUse) -> String {
     card.uuid.clone().unwrap_or_else(|| card.index.to_string())
 }
 
 /// `CUDA_VISIBLE_DEVICES`: each device once; empty when the job holds none, so that it sees none.
-fn visible(cards: &[CardUse]) -> String {
+pub(crate) fn visible(cards: &[CardUse]) -> String {
     each_once(cards, device)
 }
 
 /// The cards that a job holds, whole or in part.
-fn indices(cards: &[CardUse]) -> String {
+pub(crate) fn indices(cards: &[CardUse]) -> String {
     each_once(cards, |card| card.index.to_string())
 }
 

@@ -468,3 +468,19 @@ fn a_job_that_is_only_tested_starts_not_before_it_may_and_held_nobody_knows_when
     assert_eq!(start(&begin(gq_model::Timestamp::from_secs(5))), Some(now));
     assert_eq!(start(r#""hold":true"#), None);
 }
+
+#[test]
+fn an_image_is_a_name_and_is_taken_where_nodes_can_run_it() {
+    let mut world = World::joined();
+    assert!(asked(&mut world, ANN, r#""container":"docker://debian:12""#).is_ok());
+    for image in ["", "--privileged", "a\\nb"] {
+        let (kind, text, _) = asked(&mut world, ANN, &format!(r#""container":"{image}""#)).unwrap_err();
+        assert_eq!((kind, text.starts_with("--container: the name")), (RefusalKind::Usage, true), "{image}");
+    }
+    world.policy.containers = false;
+    let told = told(&mut world, ANN, r#""container":"debian""#);
+    assert!(
+        told.contains("nothing here runs scripts in images | an admin says how in [container]"),
+        "{told}"
+    );
+}

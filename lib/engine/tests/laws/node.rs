@@ -24,6 +24,8 @@ pub struct Live {
 pub enum Trouble {
     Of(Fault),
     CardGone,
+    /// The site's prolog failed.
+    Prolog,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,7 @@ impl FakeNode {
     pub fn die(&mut self, now: Timestamp, wiped: bool) {
         for (key, live) in std::mem::take(&mut self.live) {
             let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "booted again");
-            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now, epilog: None });
         }
         if wiped {
             self.ends.clear();
@@ -155,7 +157,7 @@ impl FakeNode {
         }
         if assignment.boot != self.boot_id() {
             let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "another boot");
-            self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: None, ended: now, epilog: None });
             return None;
         }
         if let Some(trouble) = trouble {
@@ -163,6 +165,7 @@ impl FakeNode {
                 Trouble::Of(Fault::User) => (Fault::User, Reason::WorkDir),
                 Trouble::Of(Fault::Site) => (Fault::Site, Reason::LaunchFailure),
                 Trouble::CardGone => (Fault::Site, Reason::CardGone),
+                Trouble::Prolog => (Fault::Site, Reason::Prolog),
             };
             self.say(NodeReport::Refused { key, fault, reason, detail: "no".into() });
             return None;
@@ -214,7 +217,7 @@ impl FakeNode {
         } else if let Some((end, _)) = self.ends.get(&key).cloned() {
             self.say(end);
         } else {
-            self.say(NodeReport::Ended { key, outcome, started: None, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: None, ended: now, epilog: None });
         }
     }
 
@@ -236,7 +239,7 @@ impl FakeNode {
             let Some(live) = self.live.remove(&key) else { return };
             let own = if live.warned && code > 1 { by_signal } else { own };
             let outcome = live.stop.unwrap_or(own);
-            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now });
+            self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now, epilog: None });
         }
     }
 }

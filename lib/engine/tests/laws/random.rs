@@ -151,6 +151,7 @@ fn play(world: &mut World, step: &Move) {
                 0 => Some(Trouble::Of(Fault::User)),
                 1 => Some(Trouble::Of(Fault::Site)),
                 2 => Some(Trouble::CardGone),
+                3 => Some(Trouble::Prolog),
                 _ => None,
             };
             world.deliver_orders(at(*node), *most, trouble);
@@ -265,7 +266,13 @@ fn late_anew(world: &mut World, pick: u8) {
     }
     let outcome = gq_model::Outcome::without_exit(gq_model::End::Completed, gq_model::Reason::None, "");
     world.nodes[at].say(gq_engine::NodeReport::Started(key, now));
-    world.nodes[at].say(gq_engine::NodeReport::Ended { key, outcome, started: None, ended: now });
+    world.nodes[at].say(gq_engine::NodeReport::Ended {
+        key,
+        outcome,
+        started: None,
+        ended: now,
+        epilog: None,
+    });
     assert_eq!(world.nodes[at].outbox.first_key_value().map(|(seq, _)| seq.0), Some(last + 1));
     world.send_reports(at, usize::MAX);
     world.turn();

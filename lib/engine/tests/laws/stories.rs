@@ -4,9 +4,9 @@ use crate::{
     node::Trouble,
     world::{ANN, BOB, ROOT, World, go_on, named, report, spec},
 };
-use gq_cluster::Link;
-use gq_engine::{Answer, Input, Order, RefusalKind, Verb};
-use gq_model::{End, Fault, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp};
+use gq_cluster::{Event, Link};
+use gq_engine::{Answer, Input, NodeReport, Order, RefusalKind, Verb};
+use gq_model::{End, Fault, JobId, Outcome, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp};
 
 fn answer(world: &World, client: gq_engine::ClientId) -> Answer {
     world.post.replies[&client].clone()
@@ -246,6 +246,42 @@ fn starts_that_fail_by_the_sites_fault_are_tried_again_and_drain_the_node_not_th
     world.drain(0, None);
     world.settle();
     assert!([2, 3].iter().all(|id| end_of(&world, *id) == End::Completed));
+}
+
+#[test]
+fn a_failed_prolog_or_epilog_drains_the_node_at_once_and_once() {
+    let mut world = World::joined();
+    let why = |world: &World| world.cluster.node(&world.nodes[0].name).unwrap().drained.clone();
+    let drains = |world: &World| {
+        let is_drain = |event: &&Event| matches!(event, Event::NodeDrained { .. });
+        world.disk.rows.events.iter().filter(is_drain).count()
+    };
+    let only = r#""nodelist":["ws0"]"#;
+    world.submit(1, ANN, spec(only));
+    world.submit(2, ANN, spec(only));
+    world.turn();
+    world.deliver_orders(0, usize::MAX, Some(Trouble::Prolog));
+    report(&mut world);
+    assert_eq!((why(&world).as_deref(), drains(&world)), (Some("no"), 1));
+    let waits = |world: &World, id| world.cluster.job(JobId(id)).unwrap().not_before.is_some();
+    assert!([1, 2].iter().all(|id| waits(&world, *id)));
+    world.drain(0, None);
+    world.settle();
+    assert!([1, 2].iter().all(|id| end_of(&world, *id) == End::Completed) && why(&world).is_none());
+
+    // The run is over and keeps its end, whatever its epilog did.
+    world.submit(3, ANN, spec(only));
+    world.turn();
+    go_on(&mut world);
+    let key = RunKey { job: JobId(3), task: TaskIndex(0), run: RunNumber(1) };
+    let live = world.nodes[0].live.remove(&key).unwrap();
+    let (started, ended) = (live.started, world.now);
+    let outcome = Outcome { exit_code: Some(0), ..Outcome::without_exit(End::Completed, Reason::None, "") };
+    let epilog = Some("epilog 10-x ended with exit code 1".to_owned());
+    world.nodes[0].say(NodeReport::Ended { key, outcome, started, ended, epilog });
+    report(&mut world);
+    assert_eq!((end_of(&world, 3), drains(&world)), (End::Completed, 2));
+    assert_eq!(why(&world).as_deref(), Some("epilog 10-x ended with exit code 1"));
 }
 
 #[test]

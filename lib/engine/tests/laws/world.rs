@@ -153,6 +153,7 @@ fn policy() -> Policy {
         serves: Serves::Everyone,
         admins: BTreeSet::new(),
         allow_test_run: false,
+        containers: true,
     }
 }
 

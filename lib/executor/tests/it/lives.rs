@@ -229,7 +229,13 @@ fn a_reboot_ends_what_lived_and_keeps_what_had_ended() {
         records.push(Record::Up { key, pid: std::process::id(), pid_start: 1 });
         records.push(Record::Started { key, at, session: std::process::id() });
     }
-    let end = |key| Record::Ended { key, outcome: outcome.clone(), started: None, ended: Timestamp(9) };
+    let end = |key| Record::Ended {
+        key,
+        outcome: outcome.clone(),
+        started: None,
+        ended: Timestamp(9),
+        epilog: None,
+    };
     records.extend([end(had_ended.key), end(known.key), Record::Acked { key: known.key }]);
     log.append_all(&records).unwrap();
     drop(log);
@@ -257,7 +263,8 @@ fn a_long_log_is_shortened_and_what_must_be_known_stays_known() {
         vec![Record::Taken { seq: Seq(41), controller: Epoch(4), what: Taken::Start(assignment.into()) }];
     let detail = "x".repeat(100_000);
     let outcome = Outcome::without_exit(End::Failed, Reason::NonZeroExitCode, detail);
-    records.extend(vec![Record::Ended { key, outcome, started: None, ended: Timestamp(1) }; 180]);
+    records
+        .extend(vec![Record::Ended { key, outcome, started: None, ended: Timestamp(1), epilog: None }; 180]);
     records.push(Record::Acked { key });
     log.append_all(&records).unwrap();
     drop(log);

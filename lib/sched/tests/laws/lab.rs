@@ -180,6 +180,7 @@ impl Lab {
             serves: Serves::Everyone,
             admins: BTreeSet::new(),
             allow_test_run: false,
+            containers: false,
         };
         let now = Timestamp::from_secs(1_000_000);
         Self { cluster: Cluster::default(), policy, planner: Planner::default(), now, slow: false }

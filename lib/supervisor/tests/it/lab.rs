@@ -30,6 +30,8 @@ pub struct Lab {
     /// The home that a supervisor is told, with `/bin/sh` as the shell; none leaves both as they are.
     pub home: Option<PathBuf>,
     jobs: u64,
+    /// What the site does around the runs.
+    pub around: gq_host::Around,
 }
 
 /// A job before it is started; fields may be changed.
@@ -59,7 +61,17 @@ impl Lab {
         chown(dir.path().join("work"), Some(uid.0), None).unwrap();
         let (log, _) = Log::open(&dir.path().join("log")).unwrap();
         let watch = log.watch().unwrap();
-        Self { dir, log, watch, records: Vec::new(), uid, account: |_| {}, home: None, jobs: 0 }
+        Self {
+            dir,
+            log,
+            watch,
+            records: Vec::new(),
+            uid,
+            account: |_| {},
+            home: None,
+            jobs: 0,
+            around: gq_host::Around::default(),
+        }
     }
 
     pub fn work(&self, name: &str) -> PathBuf {
@@ -156,6 +168,7 @@ impl Lab {
             run_folder: lock_folder(&folder).unwrap().unwrap(),
             log: self.log.hand_out(assignment.key).unwrap(),
             serves_root,
+            around: &self.around,
         })
         .unwrap()
     }

@@ -1,0 +1,33 @@
+//! What a site does around its jobs: programs before and after each run, and the command that runs a script in an image. Only
+//! the words of the conf; nothing here is run.
+
+use gq_model::Seconds;
+use std::path::PathBuf;
+
+/// What nodes run before and after each run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeHooks {
+    /// Folder of the programs before each run.
+    pub prolog_dir: Option<PathBuf>,
+    /// How long these may take together.
+    pub prolog_time: Seconds,
+    /// Folder of the programs after each run.
+    pub epilog_dir: Option<PathBuf>,
+    /// How long these may take together.
+    pub epilog_time: Seconds,
+}
+
+/// How a script is run in an image. Words such as `{image}` stand for what is of the job; all of them are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The program and its arguments; never empty.
+    pub command: Vec<String>,
+    /// What takes the place of `{gpus}` when the job holds cards.
+    pub gpus: Vec<String>,
+    /// What takes the place of `{each_gpu}`, once for each card of the job.
+    pub each_gpu: Vec<String>,
+    /// What takes the place of `{checkpoint}` when the job has a folder for checkpoints.
+    pub checkpoint: Vec<String>,
+    /// What takes the place of `{env}`, once for each variable of the job.
+    pub env: Vec<String>,
+}
