@@ -8,7 +8,7 @@ mod rights;
 mod slices;
 
 use crate::{
-    config::{Cluster, Config, Scheduler},
+    config::{Cluster, Config, Hooks, Scheduler},
     keys,
     mistake::Notes,
     rules::Weights,
@@ -31,13 +31,14 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let (qos, known_qos) = rights::qos(&top, notes);
     let (accounts, known_accounts) = rights::accounts(&top, notes);
     let licences = rights::licences(&top, notes);
+    let hooks = hooks(&single(&top, "hooks", notes), notes);
     let known = Known {
         nodes: Some(&names).filter(|names| all_named && !names.is_empty()),
         qos: &known_qos,
         accounts: &known_accounts,
     };
     let partitions = partitions::read(&top, &known, notes);
-    Some(Config { cluster, scheduler, partitions, nodes, qos, accounts, licences })
+    Some(Config { cluster, scheduler, partitions, nodes, qos, accounts, licences, hooks })
 }
 
 fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
@@ -92,5 +93,18 @@ fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
         kill_wait: section.get(&keys::KILL_WAIT, notes),
         max_array_size: section.get(&keys::MAX_ARRAY_SIZE, notes),
         max_job_count: section.get(&keys::MAX_JOB_COUNT, notes),
+    }
+}
+
+fn hooks(section: &Section<'_>, notes: &mut Notes<'_>) -> Hooks {
+    Hooks {
+        submit: section.get(&keys::SUBMIT, notes),
+        submit_time: section.get(&keys::SUBMIT_TIME, notes),
+        notify: section.get(&keys::NOTIFY, notes),
+        notify_time: section.get(&keys::NOTIFY_TIME, notes),
+        mail: section.get(&keys::MAIL, notes),
+        mail_time: section.get(&keys::MAIL_TIME, notes),
+        mail_from: section.get(&keys::MAIL_FROM, notes),
+        mail_domain: section.get(&keys::MAIL_DOMAIN, notes),
     }
 }

@@ -24,6 +24,8 @@ pub struct Config {
     pub accounts: Vec<Account>,
     /// The licences in the order written, each name once.
     pub licences: Vec<Licence>,
+    /// `[hooks]`.
+    pub hooks: Hooks,
 }
 
 /// `[cluster]`: names, folders, accounts.
@@ -86,6 +88,27 @@ pub struct Scheduler {
     pub max_array_size: u32,
     /// Most records of live jobs; an array is one record.
     pub max_job_count: u64,
+}
+
+/// `[hooks]`: the site's own programs. Each is an argument vector whose first word is an absolute path; an empty one is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hooks {
+    /// The program that may change or refuse requests.
+    pub submit: Vec<String>,
+    /// How long it may take; at least a second.
+    pub submit_time: Seconds,
+    /// The program that is told what happens.
+    pub notify: Vec<String>,
+    /// How long it may take; at least a second.
+    pub notify_time: Seconds,
+    /// The program that sends messages: it reads one, with its head, on standard input.
+    pub mail: Vec<String>,
+    /// How long it may take; at least a second.
+    pub mail_time: Seconds,
+    /// From whom messages are.
+    pub mail_from: String,
+    /// What stands behind the `@` of users; none means that there is no `@`.
+    pub mail_domain: Option<String>,
 }
 
 /// What a partition does with jobs.
