@@ -169,3 +169,6 @@ impl Farewell {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,7 +160,9 @@ fn read(said: &[u8]) -> Result<Answer, String> {
     if said.iter().all(u8::is_ascii_whitespace) {
         return Ok(Answer::default());
     }
-    serde_json::from_slice(said).map_err(|e| format!("its answer is not understood: {e}"))
+    let all: Result<Map<String, Value>, _> = serde_json::from_slice(said);
+    let answer = all.and_then(|all| serde_json::from_value(Value::Object(all)));
+    answer.map_err(|e| format!("its answer is not understood: {e}"))
 }
 
 /// The request with these fields in place of its own; null takes one away.
@@ -270,7 +272,10 @@ mod tests {
     #[test]
     fn it_refuses_with_its_own_words_and_when_it_fails() {
         let refused = |script: &str| pass(script).unwrap_err().refusal().text;
-        assert_eq!(refused("printf %s '{\"refuse\": \" use\\u001b[2J fewer\\ncards \"}'"), "use[2J fewer\ncards");
+        assert_eq!(
+            refused("printf %s '{\"refuse\": \" use\\u001b[2J fewer\\ncards \"}'"),
+            "use[2J fewer\ncards"
+        );
         for script in [
             "exit 1",
             "echo no",

@@ -87,3 +87,27 @@ impl Allowances {
         self.0.values().filter(|own| own.out.is_some()).map(|own| own.since + PACE).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::tests::note_of;
+
+    #[test]
+    fn a_flood_is_cut_off_and_told_of_with_the_next_message_or_by_one_of_its_own() {
+        let (mut all, start) = (Allowances::default(), Instant::now());
+        let sent = (0..100_000u64).filter(|number| all.may(&note_of(*number), start)).count();
+        assert_eq!(sent as u32, BURST);
+        assert_eq!(all.left_out(&note_of(1)), 99_900);
+        assert_eq!(all.left_out(&note_of(1)), 0);
+        assert!(all.untold(start + PACE * 2).is_empty(), "all is told");
+        assert!(all.may(&note_of(1), start + PACE * 2) && all.may(&note_of(2), start + PACE * 2));
+        assert!(!all.may(&note_of(3), start + PACE * 2));
+        assert_eq!(all.next(), Some(start + PACE * 3));
+        let told = all.untold(start + PACE * 3);
+        assert_eq!(told.iter().map(|note| note.number).collect::<Vec<_>>(), [3]);
+        assert_eq!(all.left_out(&told[0]), 1);
+        all.untold(start + PACE * 200);
+        assert!(all.0.is_empty(), "who needs no record has none");
+    }
+}

@@ -104,3 +104,57 @@ impl Lane {
         waiting
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::tests::note_of;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_fails_is_tried_so_often_and_holds_nobody_up_where_order_does_not_matter() {
+        let (mut lane, start) = (Lane::new(false, 1), Instant::now());
+        assert!(lane.put(note_of(1), start) && lane.put(note_of(2), start));
+        let (mut now, mut tries) = (start, 1);
+        let mut first = lane.take(now).unwrap();
+        let second = lane.take(now).unwrap();
+        assert_eq!((first.notes[0].number, second.notes[0].number), (1, 2));
+        while let Some(pause) = lane.again(first, now) {
+            assert_eq!(pause, PAUSES[tries - 1]);
+            assert!(lane.take(now).is_none() && lane.next() == Some(now + SECOND * pause as u32));
+            now += SECOND * pause as u32;
+            first = lane.take(now).unwrap();
+            tries += 1;
+        }
+        assert_eq!(tries, PAUSES.len() + 1);
+        lane.done(&second);
+        assert_eq!((lane.count, lane.next()), (0, None));
+    }
+
+    #[test]
+    fn where_order_matters_what_fails_is_waited_for_and_what_is_new_goes_together() {
+        let (mut lane, now) = (Lane::new(true, 3), Instant::now());
+        (1..=5).for_each(|number| assert!(lane.put(note_of(number), now)));
+        let numbers = |parcel: &Parcel| parcel.notes.iter().map(|note| note.number).collect::<Vec<_>>();
+        let first = lane.take(now).unwrap();
+        assert_eq!(numbers(&first), [1, 2, 3]);
+        lane.again(first, now);
+        assert!(lane.take(now).is_none());
+        let again = lane.take(now + SECOND).unwrap();
+        assert_eq!(numbers(&again), [1, 2, 3], "what failed together is tried together");
+        lane.done(&again);
+        assert_eq!(numbers(&lane.take(now).unwrap()), [4, 5]);
+    }
+
+    #[test]
+    fn no_more_wait_than_there_is_room_for() {
+        let (mut lane, now) = (Lane::new(true, MOST), Instant::now());
+        assert_eq!((1..=MOST as u64 + 5).filter(|number| lane.put(note_of(*number), now)).count(), MOST);
+        let at_work = lane.take(now).unwrap();
+        assert!(!lane.put(note_of(1), now), "what is at the program counts");
+        lane.done(&at_work);
+        assert!(lane.put(note_of(1), now));
+        assert_eq!((lane.clear(), lane.count), (1, 0));
+    }
+}

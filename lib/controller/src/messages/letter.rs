@@ -99,10 +99,7 @@ fn topic(happened: Happened, subject: &Subject) -> String {
         }
         Happened::End => ended(subject),
         Happened::Requeue => format!("waits again, after it ended: {}", how(subject)),
-        Happened::TimeLimit(percent) => {
-            let limit = subject.shape.time_limit.unwrap_or_default();
-            format!("{percent} % of its time limit of {limit} are over")
-        }
+        Happened::TimeLimit(percent) => format!("{percent} % of its time limit are over"),
         Happened::Waited => "still waits".into(),
     }
 }
@@ -253,6 +250,3 @@ fn encoded(word: &str) -> String {
     text.push_str("?=");
     text
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,7 +25,7 @@ pub(crate) struct Told {
 #[derive(Debug, Default)]
 pub(crate) struct Scribe {
     /// Jobs, or tasks of arrays, that have begun and whose users want to know when they do.
-    begun: BTreeSet<(JobId, Option<TaskIndex>)>,
+    pub(super) begun: BTreeSet<(JobId, Option<TaskIndex>)>,
     /// The number of the last note.
     last: u64,
 }
@@ -181,14 +181,21 @@ impl Scribe {
         let Some(job) = reading.job(key) else { return };
         let Some(run) = job.runs.get(&key.task) else { return };
         let mail = wants(&job.spec, MailOn::Begin) && self.begun.insert(beginner(job, key.task));
+        let each = each_task(&job.spec, job.array);
         if is_watched(job) {
             reading.told.watch.push(*key);
         }
-        reading.add(self, at, mail, || {
+        let what = |tasks: Option<Tasks>| {
             let mut subject = Subject::of_run(job, key.task, run);
             (subject.state, subject.started) = (JobState::Running, Some(at));
+            subject.tasks = tasks.unwrap_or(subject.tasks);
             What::Job(Happened::Begin, Box::new(subject))
-        });
+        };
+        reading.add(self, at, mail && each, || what(None));
+        if mail && !each {
+            let note = self.note(at, what(Some(Tasks::All)), (true, false));
+            reading.told.notes.push(note);
+        }
     }
 
     fn run_ended(
