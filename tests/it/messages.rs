@@ -73,8 +73,9 @@ impl Site {
 }
 
 fn subject(mail: &str) -> String {
-    let line = mail.lines().find_map(|line| line.strip_prefix("Subject: "));
-    line.unwrap_or_else(|| panic!("no subject: {mail}")).to_owned()
+    let (_, rest) = mail.split_once("\nSubject: ").unwrap_or_else(|| panic!("no subject: {mail}"));
+    let (subject, _) = rest.split_once("\nDate: ").unwrap();
+    subject.replace('\n', "")
 }
 
 fn lab(hooks: &[String]) -> Lab {

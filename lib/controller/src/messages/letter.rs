@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// Longest value in the text, in characters.
 const MAX_VALUE: usize = 800;
-/// Longest value in the head that stands as it is, in bytes.
+/// Longest line of a value in the head that stands as it is, in bytes.
 const MAX_PLAIN: usize = 66;
 /// Most bytes of a text in one encoded word, which may have 75 characters.
 const MAX_WORD: usize = 42;
@@ -217,12 +217,15 @@ fn is_harmless(c: char) -> bool {
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
 }
 
-/// A value of the head: as it is when it is short and of plain letters, else in encoded words. Source: RFC 2047.
+/// A value of the head: as it is when it is of plain letters, on several lines if need be; else in encoded words. Source: RFC 2047.
 fn head_value(value: &str) -> String {
     let value = shown(value);
     let plain = |c: char| c.is_ascii_alphanumeric() || " !#$%&'*+-/^_`{|}~.,:=()".contains(c);
-    if value.len() <= MAX_PLAIN && value.chars().all(plain) && !value.contains("=?") {
-        return value;
+    if value.chars().all(plain)
+        && !value.contains("=?")
+        && let Some(lines) = folded(&value)
+    {
+        return lines;
     }
     let mut words = Vec::new();
     let mut word = String::new();
@@ -234,6 +237,27 @@ fn head_value(value: &str) -> String {
     }
     words.push(encoded(&word));
     words.join("\n ")
+}
+
+/// Text on lines that are not too long, parted before words; none when some word is too long for that.
+fn folded(value: &str) -> Option<String> {
+    let (mut lines, mut length) = (String::new(), 0);
+    for (at, word) in value.split(' ').enumerate() {
+        if at > 0 && length + 1 + word.len() > MAX_PLAIN && !word.is_empty() {
+            lines.push('\n');
+            length = 0;
+        }
+        if at > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word.len();
+        if length > MAX_PLAIN {
+            return None;
+        }
+    }
+    Some(lines)
 }
 
 fn encoded(word: &str) -> String {

@@ -303,7 +303,7 @@ fn each_thing_that_happens_has_its_words() {
 
 #[test]
 fn whatever_a_job_is_called_the_head_has_its_lines_and_no_other() {
-    let long = "x".repeat(1000);
+    let (long, spaced, blank) = ("x".repeat(1000), "ab cd ".repeat(90), " ".repeat(300));
     let names = [
         "a\r\nBcc: eve@example.org\r\n\r\nbody",
         "a\nTo: eve",
@@ -315,6 +315,8 @@ fn whatever_a_job_is_called_the_head_has_its_lines_and_no_other() {
         "\u{202e}evil\u{2028}",
         "tab\there\0nul\u{7f}",
         long.as_str(),
+        spaced.as_str(),
+        &blank,
         "",
     ];
     for name in names {
@@ -358,7 +360,7 @@ fn whatever_a_job_is_called_the_head_has_its_lines_and_no_other() {
 fn unfold(head: &str) -> String {
     let (_, rest) = head.split_once("\nSubject: ").unwrap();
     let (subject, _) = rest.split_once("\nDate: ").unwrap();
-    let Some(_) = subject.strip_prefix("=?UTF-8?B?") else { return subject.to_owned() };
+    let Some(_) = subject.strip_prefix("=?UTF-8?B?") else { return subject.replace('\n', "") };
     let mut bytes = Vec::new();
     for word in subject.split("\n ") {
         assert!(word.len() <= 75, "{word}");
