@@ -221,7 +221,7 @@ fn what_no_try_would_send_is_dropped_and_counted() {
 #[test]
 fn the_notify_program_hears_of_everything_in_order_and_after_a_restart() {
     let site = Site::new();
-    let script = "env | grep -v '^PWD\\|^OLDPWD\\|^SHLVL\\|^_=' | cut -d= -f1 | sort >env; echo \"$2\" >word; cat >>told";
+    let script = "env | grep -v '^PWD\\|^OLDPWD\\|^SHLVL\\|^_=' | cut -d= -f1 | sort >env; echo \"$2\" >word; ls -l /proc/self/fd >fds; cat >>told";
     let lab = lab(&[site.program("notify", script)]);
     let job = lab.submit("--gpus=1 -J a\"b", "exit 3");
     assert_eq!(job.ended(), End::Failed);
@@ -239,6 +239,9 @@ fn the_notify_program_hears_of_everything_in_order_and_after_a_restart() {
     let env = fs::read_to_string(site.path("env")).unwrap();
     assert_eq!(env, "GQ_CLUSTER_NAME\nGQ_CONF\nHOME\nLC_ALL\nPATH\n", "nothing of gqd's own environment");
     assert_eq!(fs::read_to_string(site.path("word")).unwrap(), "$HOME `id`\n", "no shell reads the words");
+    let fds = fs::read_to_string(site.path("fds")).unwrap();
+    let own = lab.dir().to_str().unwrap();
+    assert!(!fds.contains("socket:") && !fds.contains(own), "nothing of gqd's is open: {fds}");
     // A gqd that is stopped tells what it has to tell first.
     lab.ctl("resume n1");
     assert_eq!(lab.gqd.stop(), Some(0));
@@ -323,4 +326,20 @@ fn the_submit_hook_knows_who_asks_and_lends_nobody_its_rights() {
     until("it is set aside", || lab.gqd.said().contains("no bad jobs here; set aside").then_some(()));
     gqsub(&ann, &["--offline", "-J", "good", "--wrap", "true"]).ok();
     until("the good one is taken", || (lab.list("-t all").len() == 1).then_some(()));
+}
+
+#[test]
+fn the_example_of_a_submit_hook_does_what_it_says() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("conf/examples/submit-hook.py");
+    if !Path::new("/usr/bin/python3").exists() {
+        eprintln!("left out: there is no /usr/bin/python3");
+        return;
+    }
+    let tables = PARTITIONS.replace("other", "short");
+    let hooks = format!("{tables}[hooks]\nsubmit = [\"{}\"]\nsubmit_time = \"1m\"", example.display());
+    let lab = Plan::new().node("n1", &cards(2)).tables(&hooks).start();
+    let words = lab.run("gqsub", &["--gpus=2", "--wrap", "true"]).refused(1);
+    assert!(words.contains("jobs of several cards need a time limit: add --time"), "{words}");
+    assert_eq!(lab.submit("--gpus=2 -t 20", "true").word("partition"), "short");
+    assert_eq!(lab.submit("--gpus=2 -t 40", "true").word("partition"), "main");
 }

@@ -81,12 +81,15 @@ impl Office {
         }
     }
 
-    /// Has its program do this.
-    fn begin(&mut self, parcel: Parcel, text: Vec<u8>) {
-        let Some(program) = self.program.clone() else { return };
-        if self.work.try_send(Work { program, text }).is_ok() {
+    /// Has its program do this: how many notes were given up, for want of one.
+    fn begin(&mut self, parcel: Parcel, text: Vec<u8>) -> u64 {
+        let work = self.program.clone().map(|program| Work { program, text });
+        if work.is_some_and(|work| self.work.try_send(work).is_ok()) {
             self.at = Some(parcel);
+            return 0;
         }
+        self.lane.done(&parcel);
+        parcel.notes.len() as u64
     }
 
     /// Its program has ended: how many notes were given up.
@@ -177,13 +180,19 @@ impl Desk {
                     Ok(word) => self.hear(word),
                     Err(_) => return,
                 },
-                recv(self.mail.done) -> done => if let Ok(done) = done {
-                    let dropped = self.mail.ended(done);
-                    self.drop_some(dropped);
+                recv(self.mail.done) -> done => match done {
+                    Ok(done) => {
+                        let dropped = self.mail.ended(done);
+                        self.drop_some(dropped);
+                    }
+                    Err(_) => return log::error!("no messages are sent any more: their thread is gone"),
                 },
-                recv(self.notify.done) -> done => if let Ok(done) = done {
-                    let dropped = self.notify.ended(done);
-                    self.drop_some(dropped);
+                recv(self.notify.done) -> done => match done {
+                    Ok(done) => {
+                        let dropped = self.notify.ended(done);
+                        self.drop_some(dropped);
+                    }
+                    Err(_) => return log::error!("no notices are sent any more: their thread is gone"),
                 },
                 default(self.nap(now)) => {}
             }
@@ -260,7 +269,10 @@ impl Desk {
             let Some(note) = parcel.notes.first() else { continue };
             parcel.left_out += self.allowances.left_out(note);
             match self.setting.origin.message(note, parcel.left_out) {
-                Ok(text) => self.mail.begin(parcel, text),
+                Ok(text) => {
+                    let dropped = self.mail.begin(parcel, text);
+                    self.drop_some(dropped);
+                }
                 Err(why) => {
                     self.mail.lane.done(&parcel);
                     self.mail.complain(&why);
@@ -273,7 +285,8 @@ impl Desk {
         {
             let line = |note: &Arc<Note>| notice::line(note, &self.setting.origin.cluster, self.life);
             let text = parcel.notes.iter().filter_map(line).flatten().collect();
-            self.notify.begin(parcel, text);
+            let dropped = self.notify.begin(parcel, text);
+            self.drop_some(dropped);
         }
     }
 

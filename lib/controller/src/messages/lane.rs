@@ -51,10 +51,8 @@ impl Lane {
 
     /// What is to be done now, if something is.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Parcel> {
-        let at = match self.in_order {
-            true => self.waiting.front().filter(|first| first.due <= now).map(|_| 0),
-            false => self.waiting.iter().position(|parcel| parcel.due <= now),
-        };
+        let reach = if self.in_order { 1 } else { self.waiting.len() };
+        let at = self.waiting.iter().take(reach).position(|parcel| parcel.due <= now);
         let mut parcel = self.waiting.remove(at?)?;
         while parcel.tries == 0
             && parcel.notes.len() < self.together

@@ -26,8 +26,8 @@ fn new_job(id: u64, mail: &[&str], more: Value) -> Value {
 
 /// A note about a job of its number.
 pub(crate) fn note_of(number: u64) -> Arc<Note> {
-    let subject = subject(json!({}));
-    let what = What::Job(Happened::Begin, Box::new(subject));
+    static SUBJECT: std::sync::LazyLock<Subject> = std::sync::LazyLock::new(|| subject(json!({})));
+    let what = What::Job(Happened::Begin, Box::new(SUBJECT.clone()));
     Arc::new(Note { number, at: Timestamp(NOW), what, mail: true, notify: true })
 }
 
