@@ -18,6 +18,7 @@ mod house;
 mod lab;
 mod looking;
 mod manual;
+mod messages;
 mod order;
 mod personal;
 mod running;

@@ -164,6 +164,9 @@ fn ping(words: &ArgMatches) -> Result<u8, Trouble> {
     if let Some(why) = &cluster.degraded {
         out.put(&format!("DEGRADED: no new jobs are taken: {}\n", shown(why)))?;
     }
+    if cluster.dropped > 0 {
+        out.put(&format!("{} messages and notices were dropped: its log says why\n", cluster.dropped))?;
+    }
     out.flush()?;
     Ok(0)
 }
@@ -314,6 +317,7 @@ mod tests {
             version: "0.1.0".into(),
             pid: 1,
             degraded: Some("the disk is full".into()),
+            dropped: 3,
         };
         assert_eq!(asked("ping", "ping", Reply::Pong(cluster)), (0, Ask::Ping));
         let place = crate::tests::Place::new("ctl-nobody");

@@ -9,7 +9,7 @@ mod rights;
 mod slices;
 
 use crate::{
-    config::{Cluster, Config, Scheduler},
+    config::{Cluster, Config, Hooks, Scheduler},
     keys,
     mistake::Notes,
     rules::Weights,
@@ -32,7 +32,8 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let (qos, known_qos) = rights::qos(&top, notes);
     let (accounts, known_accounts) = rights::accounts(&top, notes);
     let licences = rights::licences(&top, notes);
-    let node_hooks = around::node_hooks(&single(&top, "hooks", notes), notes);
+    let around_runs = single(&top, "hooks", notes);
+    let (hooks, node_hooks) = (hooks(&around_runs, notes), around::node_hooks(&around_runs, notes));
     let container = around::container(&single(&top, "container", notes), notes);
     let known = Known {
         nodes: Some(&names).filter(|names| all_named && !names.is_empty()),
@@ -40,7 +41,18 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
         accounts: &known_accounts,
     };
     let partitions = partitions::read(&top, &known, notes);
-    Some(Config { cluster, scheduler, partitions, nodes, qos, accounts, licences, node_hooks, container })
+    Some(Config {
+        cluster,
+        scheduler,
+        partitions,
+        nodes,
+        qos,
+        accounts,
+        licences,
+        hooks,
+        node_hooks,
+        container,
+    })
 }
 
 fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
@@ -98,5 +110,18 @@ fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
         kill_on_invalid_dep: section.get(&keys::KILL_ON_INVALID_DEP, notes),
         max_array_size: section.get(&keys::MAX_ARRAY_SIZE, notes),
         max_job_count: section.get(&keys::MAX_JOB_COUNT, notes),
+    }
+}
+
+fn hooks(section: &Section<'_>, notes: &mut Notes<'_>) -> Hooks {
+    Hooks {
+        submit: section.get(&keys::SUBMIT, notes),
+        submit_time: section.get(&keys::SUBMIT_TIME, notes),
+        notify: section.get(&keys::NOTIFY, notes),
+        notify_time: section.get(&keys::NOTIFY_TIME, notes),
+        mail: section.get(&keys::MAIL, notes),
+        mail_time: section.get(&keys::MAIL_TIME, notes),
+        mail_from: section.get(&keys::MAIL_FROM, notes),
+        mail_domain: section.get(&keys::MAIL_DOMAIN, notes),
     }
 }

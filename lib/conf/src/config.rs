@@ -29,6 +29,8 @@ pub struct Config {
     pub node_hooks: NodeHooks,
     /// How a script is run in an image (`[container]`); none when jobs may not ask for it.
     pub container: Option<Container>,
+    /// `[hooks]`.
+    pub hooks: Hooks,
 }
 
 /// `[cluster]`: names, folders, accounts.
@@ -97,6 +99,27 @@ pub struct Scheduler {
     pub max_array_size: u32,
     /// Most records of live jobs; an array is one record.
     pub max_job_count: u64,
+}
+
+/// `[hooks]`: the site's own programs. Each is an argument vector whose first word is an absolute path; an empty one is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hooks {
+    /// The program that may change or refuse requests.
+    pub submit: Vec<String>,
+    /// How long it may take; at least a second.
+    pub submit_time: Seconds,
+    /// The program that is told what happens.
+    pub notify: Vec<String>,
+    /// How long it may take; at least a second.
+    pub notify_time: Seconds,
+    /// The program that sends messages: it reads one, with its head, on standard input.
+    pub mail: Vec<String>,
+    /// How long it may take; at least a second.
+    pub mail_time: Seconds,
+    /// From whom messages are.
+    pub mail_from: String,
+    /// What stands behind the `@` of users; none means that there is no `@`.
+    pub mail_domain: Option<String>,
 }
 
 /// What a partition does with jobs.

@@ -127,6 +127,14 @@ keys! {
         "Budget of decayed card-minutes." CARD_MINUTES: Option<u64> = "card_minutes", value::card_minutes, None;
     }
     "hooks" {
+        "A program that may change or refuse requests." SUBMIT: Vec<String> = "submit", value::program, Vec::new();
+        "How long it may take." SUBMIT_TIME: Seconds = "submit_time", value::hook_time, Seconds(5);
+        "A program that is told what happens." NOTIFY: Vec<String> = "notify", value::program, Vec::new();
+        "How long it may take." NOTIFY_TIME: Seconds = "notify_time", value::hook_time, Seconds(30);
+        "The program that sends messages to users." MAIL: Vec<String> = "mail", value::program, usual_mail();
+        "How long it may take." MAIL_TIME: Seconds = "mail_time", value::hook_time, Seconds(30);
+        "From whom messages are." MAIL_FROM: String = "mail_from", value::address, "gq".to_string();
+        "The domain of users." MAIL_DOMAIN: Option<String> = "mail_domain", value::some_domain, None;
         "Folder of the programs that are run before each run." PROLOG_DIR: Option<PathBuf> =
             "prolog_dir", value::some_path, None;
         "How long these may take together." PROLOG_TIME: Seconds = "prolog_time", value::folder_time, Seconds(300);
@@ -161,6 +169,11 @@ keys! {
         "Whether each is in MIG mode." MIG: bool = "mig", value::flag, false;
         "The slices each is cut in." SLICES: Vec<Slice> = "slices", value::slices, Vec::new();
     }
+}
+
+/// What every mail system brings along: it reads recipients in the head of the message, and a line with a dot alone is no end.
+fn usual_mail() -> Vec<String> {
+    ["/usr/sbin/sendmail", "-t", "-i"].map(String::from).to_vec()
 }
 
 /// Where the value of a bound goes.

@@ -14,7 +14,7 @@ mod source;
 mod value;
 
 pub use around::{Container, NodeHooks};
-pub use config::{Cluster, Config, Node, Partition, PartitionState, Scheduler};
+pub use config::{Cluster, Config, Hooks, Node, Partition, PartitionState, Scheduler};
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};
 pub use rules::{Access, Account, Backfill, Licence, Limits, Preempt, Qos, Weights};

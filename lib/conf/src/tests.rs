@@ -123,6 +123,33 @@ fn keys_mean_what_they_say() {
 }
 
 #[test]
+fn programs_are_argument_vectors_with_a_path_in_front() {
+    let hooks = good("").hooks;
+    assert_eq!(hooks.mail, ["/usr/sbin/sendmail", "-t", "-i"]);
+    assert_eq!((hooks.submit.len(), hooks.notify.len(), hooks.mail_from.as_str()), (0, 0, "gq"));
+    assert_eq!((hooks.submit_time, hooks.mail_domain), (Seconds(5), None));
+    let hooks = good(
+        "[hooks]\nsubmit = [\"/x y/hook\", \"a b\", \"\"]\nmail = []\nnotify_time = \"2s\"\nmail_domain = \"x.org\"\n",
+    )
+    .hooks;
+    assert_eq!(hooks.submit, ["/x y/hook", "a b", ""]);
+    assert_eq!((hooks.mail.len(), hooks.notify_time), (0, Seconds(2)));
+    for (wrong, words) in [
+        ("submit = \"/x\"", "expected a list of words"),
+        ("submit = [\"hook\"]", "expected the absolute path of a program, found `hook`"),
+        ("notify = [\"/x\", 3]", "expected a word in quotes"),
+        ("submit_time = \"0s\"", "longer than 0"),
+        ("submit_time = \"1h\"", "expected 10 minutes at most"),
+        ("mail_from = \"gq\\nBcc: x\"", "expected an address"),
+        ("mail_from = \"a,b\"", "expected an address"),
+        ("mail_domain = \"@x\"", "expected a domain"),
+    ] {
+        let found = bad(&format!("[hooks]\n{wrong}\n"));
+        assert!(found.len() == 1 && found[0].2.contains(words), "{wrong}: {found:?}");
+    }
+}
+
+#[test]
 fn all_mistakes_of_all_kinds_are_told_at_once_where_they_are() {
     let text = r#"[cluster]
 nmae = "lab"

@@ -7,8 +7,8 @@ use crate::{
     rules::{Backfill, Preempt},
 };
 use gq_model::{
-    MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_size,
-    profile_memory,
+    MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_recipients,
+    parse_size, profile_memory,
 };
 use std::path::{Component, Path, PathBuf};
 use toml_edit::Value;
@@ -239,6 +239,67 @@ pub(crate) fn duration(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> 
             None
         }
     }
+}
+
+/// Most words of a program's argument vector, and the longest of them, in bytes.
+const MAX_WORDS: usize = 64;
+const MAX_WORD: usize = 4096;
+/// Longest time that a program of the site may take.
+const MAX_HOOK_TIME: Seconds = Seconds(600);
+
+/// A program as an argument vector, whose first word is an absolute path; an empty list is none.
+pub(crate) fn program(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<String>> {
+    let what = "a list of words, such as [\"/usr/sbin/sendmail\", \"-t\"]";
+    let words = list(value, notes, what, |value, notes| {
+        let word = text(value, notes, "a word in quotes")?;
+        if word.len() <= MAX_WORD && !word.contains('\0') {
+            return Some(word.to_string());
+        }
+        notes.add(&span_of(value), format!("expected a word of at most {MAX_WORD} bytes without NUL"), None);
+        None
+    })?;
+    if let Some((first, at)) = words.first().filter(|(first, _)| !first.starts_with('/')) {
+        let wrong = format!("expected the absolute path of a program, found `{}`", first.escape_debug());
+        notes.add(at, wrong, None);
+        return None;
+    }
+    if words.len() > MAX_WORDS {
+        notes.add(&span_of(value), format!("expected {MAX_WORDS} words at most"), None);
+        return None;
+    }
+    Some(words.into_iter().map(|(word, _)| word).collect())
+}
+
+/// How long a program of the site may take.
+pub(crate) fn hook_time(value: &Value, notes: &mut Notes<'_>) -> Option<Seconds> {
+    let span = some_duration(value, notes)?;
+    if span <= MAX_HOOK_TIME {
+        return Some(span);
+    }
+    notes.add(&span_of(value), format!("expected 10 minutes at most, found {span}"), None);
+    None
+}
+
+/// A user, or an address.
+pub(crate) fn address(value: &Value, notes: &mut Notes<'_>) -> Option<String> {
+    let address = text(value, notes, "an address in quotes, such as \"gq@example.org\"")?;
+    if parse_recipients(address).is_ok_and(|all| all.len() == 1) {
+        return Some(address.to_string());
+    }
+    let wrong = format!("expected an address such as gq@example.org, found `{}`", address.escape_debug());
+    notes.add(&span_of(value), wrong, None);
+    None
+}
+
+/// A domain that may be absent.
+pub(crate) fn some_domain(value: &Value, notes: &mut Notes<'_>) -> Option<Option<String>> {
+    let domain = text(value, notes, "a domain in quotes, such as \"example.org\"")?;
+    if parse_recipients(&format!("x@{domain}")).is_ok_and(|all| all.len() == 1) {
+        return Some(Some(domain.to_string()));
+    }
+    let wrong = format!("expected a domain such as example.org, found `{}`", domain.escape_debug());
+    notes.add(&span_of(value), wrong, None);
+    None
 }
 
 /// A duration of at least a second.

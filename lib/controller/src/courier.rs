@@ -1,6 +1,6 @@
 //! The engine's courier: files, board, replies, orders, and word to those who wait for a job's end.
 
-use crate::{board::Wall, convert, filer::Filer, post::Post};
+use crate::{board::Wall, convert, filer::Filer, messages::Herald, post::Post};
 use crossbeam_channel::Sender;
 use gq_cluster::Cluster;
 use gq_engine::{ClientId, Courier, Effect, Filing, Over, Refusal, Step};
@@ -17,6 +17,7 @@ pub(crate) struct Couriers {
     pub(crate) wall: Wall,
     pub(crate) filer: Filer,
     pub(crate) post: Post,
+    pub(crate) herald: Herald,
     /// Clients that wait for an answer.
     pub(crate) clients: HashMap<ClientId, Sender<Reply>>,
     /// Clients that wait for a job's end.
@@ -49,6 +50,7 @@ impl Courier for Couriers {
                 board.outlook = Arc::new(outlook);
             }
         });
+        self.herald.tell(cluster, steps);
     }
 
     fn act(&mut self, effects: Vec<Effect>) {

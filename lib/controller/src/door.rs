@@ -8,6 +8,7 @@ use crate::{
     forecast::Forecaster,
     hub::{Wish, Word},
     intake::Intake,
+    messages::Counts,
     post::{Bundle, LinkId, MAX_WAITING},
     snapshot::Snapshots,
     standing::Standings,
@@ -73,6 +74,8 @@ pub(crate) struct Door {
     pub(crate) room: usize,
     /// Threads that wait for a connection.
     pub(crate) greeters: AtomicUsize,
+    /// Messages and notices that were dropped.
+    pub(crate) dropped: Arc<Counts>,
 }
 
 /// How many connections there is room for, with so many open files at most.
@@ -244,7 +247,10 @@ impl Door {
                     Err(not_taken) => return self.submitted_before(uid, token, not_taken.refusal()),
                 }
             }
-            Ask::TestOnly { spec } => Wish::TestOnly(spec),
+            Ask::TestOnly { spec } => match self.intake.consider(uid, board.policy.is_admin(uid), *spec) {
+                Ok(spec) => Wish::TestOnly(Box::new(spec)),
+                Err(refusal) => return Reply::Refused(refusal),
+            },
             Ask::Cancel { select, signal, to } => {
                 Wish::Do(signal.map_or(Verb::Cancel, |signal| Verb::Signal(signal, to)), select)
             }
@@ -314,6 +320,7 @@ impl Door {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             degraded: board.degraded.clone(),
+            dropped: self.dropped.dropped(),
         }
     }
 

@@ -4,9 +4,12 @@ use crate::{
     convert,
     courier::Couriers,
     keeper::StoreKeeper,
+    messages::Setting,
     policy::policy_of,
     post::{Bundle, LinkId},
+    program::Surroundings,
     snapshot::Snapshot,
+    submit_hook::SubmitHook,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Link, Policy};
@@ -84,6 +87,7 @@ pub(crate) struct Hub {
     pub(crate) looked: [Option<Timestamp>; 2],
     pub(crate) keeper: StoreKeeper,
     pub(crate) couriers: Couriers,
+    pub(crate) hook: Arc<SubmitHook>,
     pub(crate) place: Place,
     pub(crate) conf: PathBuf,
     pub(crate) words: Receiver<Word>,
@@ -371,6 +375,9 @@ impl Hub {
         let config = gq_conf::read(&self.conf).map_err(|errors| errors.to_string())?;
         self.policy = Arc::new(policy_of(&config, self.policy.serves));
         self.planner.forget();
+        let around = Surroundings::new(&self.conf, &config.cluster.name);
+        self.hook.change(&config.hooks, &around);
+        self.couriers.herald.change(Setting::new(&config.hooks, &config.cluster.name, &around));
         let policy = Arc::clone(&self.policy);
         self.couriers.wall.change(|board| board.policy = policy);
         inputs.push(Input::Declared);

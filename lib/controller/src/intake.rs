@@ -1,7 +1,8 @@
-//! Takes a job file in the drop box for a submission, after every proof: owner, cluster, token, content.
+//! Takes a job file in the drop box for a submission, after every proof (owner, cluster, token, content), as the site's submit hook lets it pass.
 
+use crate::submit_hook::{Refused, Request, SubmitHook};
 use gq_engine::{Actor, Submission};
-use gq_model::{ClusterId, Token, Uid};
+use gq_model::{ClusterId, JobSpec, Token, Uid};
 use gq_proto::{JobFile, JobFileError, Refusal, RefusalKind, sha256_hex};
 use gq_spool::{DropError, Spool};
 use nix::unistd::User;
@@ -36,12 +37,13 @@ impl NotTaken {
 pub(crate) struct Intake {
     spool: Arc<Spool>,
     cluster: ClusterId,
+    hook: Arc<SubmitHook>,
     names: Mutex<HashMap<Uid, (String, Instant)>>,
 }
 
 impl Intake {
-    pub(crate) fn new(spool: Arc<Spool>, cluster: ClusterId) -> Self {
-        Self { spool, cluster, names: Mutex::default() }
+    pub(crate) fn new(spool: Arc<Spool>, cluster: ClusterId, hook: Arc<SubmitHook>) -> Self {
+        Self { spool, cluster, hook, names: Mutex::default() }
     }
 
     /// Takes the file `drop_name`, which must hold `token`. With `by`, only a file of that user.
@@ -75,14 +77,28 @@ impl Intake {
                 format!("the job file proves nothing: {rule}"),
             )));
         }
+        let by = Actor { uid: found.uid, admin: is_admin(found.uid) };
+        let user = self.name_of(found.uid);
+        let request = Request { uid: by.uid, user: &user, admin: by.admin, script: Some(&file.script) };
+        let passed = self.hook.pass(&request, file.spec).map_err(|no| match no {
+            Refused::Said(refusal) => NotTaken::Never(refusal),
+            Refused::Failed(refusal) => NotTaken::NotYet(refusal),
+        });
         Ok(Submission {
-            by: Actor { uid: found.uid, admin: is_admin(found.uid) },
-            user: self.name_of(found.uid),
+            by,
             token,
             drop_name: drop_name.to_owned(),
             sha256: sha256_hex(&found.bytes),
-            spec: Arc::new(file.spec),
+            spec: Arc::new(passed?),
+            user,
         })
+    }
+
+    /// The request as the submit hook lets it pass, of somebody who only asks whether it would be taken.
+    pub(crate) fn consider(&self, uid: Uid, admin: bool, spec: JobSpec) -> Result<JobSpec, Refusal> {
+        let user = self.name_of(uid);
+        let request = Request { uid, user: &user, admin, script: None };
+        self.hook.pass(&request, spec).map_err(Refused::refusal)
     }
 
     /// An account's name, or the uid in digits. Asked of the system once a minute at most, and never while others wait for the names.

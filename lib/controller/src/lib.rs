@@ -1,7 +1,8 @@
 //! The household of `gqd`: who talks to whom. No decision here is longer than a match arm; deciding is `gq-engine`'s.
 //!
 //! Threads: one owns the state and runs turns (`hub`); one accepts connections and each connection has its own (`door`); one moves job
-//! files (`filer`); one exchanges letters as files (`mail`); one looks after the drop box and old files (`upkeep`); one foretells starts (`forecast`); one takes signals.
+//! files (`filer`); one exchanges letters as files (`mail`); one looks after the drop box and old files (`upkeep`); one foretells starts (`forecast`);
+//! one has messages sent, with one more for each kind of program (`messages`); one takes signals.
 //! They hand the first one inputs over a bounded channel. Listings are served from the `board`, immutable records that are
 //! published after each turn, so that no question stops the loop.
 
@@ -18,11 +19,14 @@ mod intake;
 mod keeper;
 mod listing;
 mod mail;
+mod messages;
 mod policy;
 mod post;
+mod program;
 mod snapshot;
 mod standing;
 mod start;
+mod submit_hook;
 mod tasks;
 mod upkeep;
 mod view;

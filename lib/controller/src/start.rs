@@ -10,10 +10,13 @@ use crate::{
     intake::Intake,
     keeper::StoreKeeper,
     mail::{self, Mail},
+    messages::{Counts, Herald, Setting},
     policy::policy_of,
     post::Post,
+    program::Surroundings,
     snapshot::Snapshots,
     standing::Standings,
+    submit_hook::SubmitHook,
     upkeep::{self, Upkeep},
 };
 use clap::{Arg, ArgAction, value_parser};
@@ -120,6 +123,12 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     log::info!("{}: {} live jobs, life {epoch}", config.cluster.state_dir.display(), cluster.job_count());
 
     let filer = Filer::start(Arc::clone(&spool)).map_err(|e| format!("no thread: {e}"))?;
+    let around = Surroundings::new(&conf, &config.cluster.name);
+    let hook = Arc::new(SubmitHook::new(&config.hooks, &around));
+    let setting = Setting::new(&config.hooks, &config.cluster.name, &around);
+    let herald = Herald::start(&cluster, wall.clone(), epoch, setting)
+        .map_err(|e| format!("no thread for messages: {e}"))?;
+    let (dropped, farewell) = (herald.counts(), herald.farewell());
     let hub = Hub {
         cluster,
         policy,
@@ -130,9 +139,11 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
             wall: wall.clone(),
             filer,
             post: Post::new(epoch, letters),
+            herald,
             clients: HashMap::new(),
             waiters: BTreeMap::new(),
         },
+        hook: Arc::clone(&hook),
         conf,
         words,
         silent: BTreeMap::new(),
@@ -142,11 +153,13 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
         deferred: Vec::new(),
         place,
     };
-    open_up(config, &hub.place, spool, &wall, &tell, (cluster_id, epoch, own))?;
+    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook));
+    open_up(config, &hub.place, (spool, intake), &wall, &tell, (cluster_id, epoch, own), dropped)?;
     drop(tell);
     gq_daemon::ready();
     log::info!("ready: answers at {}", config.sock().display());
     let end = hub.run();
+    farewell.wait();
     gq_daemon::stopping();
     end
 }
@@ -155,12 +168,12 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
 fn open_up(
     config: &Config,
     place: &Place,
-    spool: Arc<Spool>,
+    (spool, intake): (Arc<Spool>, Arc<Intake>),
     wall: &Wall,
     tell: &Sender<Word>,
     (cluster, epoch, own): (ClusterId, Epoch, Uid),
+    dropped: Arc<Counts>,
 ) -> Result<(), String> {
-    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster));
     let snapshots = Arc::new(Snapshots::new(tell.clone()));
     let forecaster = Forecaster::start(wall.clone(), tell.clone(), Arc::clone(&snapshots))
         .map_err(|e| format!("no thread for forecasts: {e}"))?;
@@ -178,6 +191,7 @@ fn open_up(
         forecaster,
         room: door::room(gq_daemon::open_files()),
         greeters: AtomicUsize::new(0),
+        dropped,
     });
     let mail = Mail {
         spool_dir: config.cluster.spool_dir.clone(),

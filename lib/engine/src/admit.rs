@@ -13,6 +13,7 @@ use gq_cluster::{
 };
 use gq_model::{
     CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Seconds, Timestamp, Uid,
+    parse_recipients,
 };
 use gq_sched::{Planner, estimate};
 
@@ -250,6 +251,9 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
             "a job's name has at most {MAX_NAME} bytes, and no control characters; a comment neither"
         );
         return Err(Refusal::new(RefusalKind::Usage, text));
+    }
+    if let Some(Err(error)) = spec.mail.as_ref().and_then(|mail| mail.to.as_deref()).map(parse_recipients) {
+        return Err(Refusal::new(RefusalKind::Usage, format!("--mail-user: {error}")));
     }
     if !spec.work_dir.starts_with('/') {
         return Err(Refusal::new(RefusalKind::Usage, "the working directory is not an absolute path"));

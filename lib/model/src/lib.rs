@@ -21,6 +21,7 @@ mod mig_tables;
 mod outcome;
 mod pattern;
 mod reason;
+mod recipient;
 mod size;
 mod spec;
 mod state;
@@ -42,6 +43,7 @@ pub use mig_tables::{known_grid, known_grids};
 pub use outcome::{Fault, Outcome};
 pub use pattern::{PatternFields, expand_pattern, output_path};
 pub use reason::Reason;
+pub use recipient::{MAX_RECIPIENTS, RecipientError, parse_recipients};
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
     CardAsk, JobSpec, LicenceAsk, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_SCRIPT, MailAsk, MailOn, MaxWait,

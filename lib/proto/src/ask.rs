@@ -295,6 +295,9 @@ pub struct ClusterView {
     pub pid: u32,
     /// Why no new jobs are taken at present; none when they are.
     pub degraded: Option<String>,
+    /// How many messages and notices came to nothing since its start.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// An answer.
