@@ -117,6 +117,7 @@ impl Fence {
 
 /// Numbers of the signals used here; the same on every Linux.
 pub mod number {
+    pub const KILL: i32 = 9;
     pub const TERM: i32 = 15;
     pub const CONT: i32 = 18;
 }

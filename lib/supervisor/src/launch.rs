@@ -107,7 +107,7 @@ fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, T
 
     let job = read_job(launch)?;
     write_script(script, script_of(assignment.stage, &job)?)?;
-    empty_scratch(&scratch_folder)?;
+    empty_scratch(&scratch_folder);
     let spec = &job.spec;
     gq_host::set_umask(spec.umask);
     if !spec.work_dir.starts_with('/') {
@@ -185,13 +185,12 @@ fn script_of(stage: Stage, job: &JobFile) -> Result<&[u8], Trouble> {
     }
 }
 
-/// Empties what a supervisor that was killed left of an earlier run of this user.
-fn empty_scratch(scratch: &OwnedFd) -> Result<(), Trouble> {
-    let trouble = || Trouble::kernel("emptying what an earlier run left in its private folder");
-    if gq_host::is_empty_folder(scratch.as_fd()).map_err(trouble())? {
-        return Ok(());
+/// Empties what a supervisor that was killed left of an earlier run of this user. What cannot be removed is his own, and keeps no job
+/// from running.
+fn empty_scratch(scratch: &OwnedFd) {
+    if !gq_host::is_empty_folder(scratch.as_fd()).unwrap_or(false) {
+        let _ = gq_host::empty_folder(scratch.as_fd(), Instant::now() + EMPTYING);
     }
-    gq_host::empty_folder(scratch.as_fd(), Instant::now() + EMPTYING).map_err(trouble())
 }
 
 /// The environment of a login; none of it, and a line in the job's output, when it was not to be had in time.

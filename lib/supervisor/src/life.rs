@@ -268,10 +268,9 @@ impl<'a> Life<'a> {
     fn limit_due(&mut self) {
         while let Some(due) = self.limit.due(clock()) {
             match due {
-                Due::Signal(ask) if self.started.is_some() => {
+                Due::Signal(ask) => {
                     self.pass_on(ask.signal, if ask.batch { SignalTo::Batch } else { SignalTo::Steps });
                 }
-                Due::Signal(_) => {}
                 Due::End => return self.end_in_time(),
             }
         }
@@ -301,12 +300,13 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Sends a signal to processes of a run that is not being ended by itself.
+    /// Sends a signal to processes of the run. Before the script is there, nobody is who could do something with any but the hard one.
     fn pass_on(&mut self, signal: u8, to: SignalTo) {
         let signal = i32::from(signal);
         // Who is suspended goes on when the controller says so, since his time stands still.
         let is_for_us = self.is_paused && signal == number::CONT;
-        if self.exit.is_none() && (1..=64).contains(&signal) && !is_for_us {
+        let is_early = self.started.is_none() && signal != number::KILL;
+        if self.exit.is_none() && (1..=64).contains(&signal) && !is_for_us && !is_early {
             self.fence.signal(signal, to);
         }
     }

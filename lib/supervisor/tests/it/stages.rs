@@ -134,6 +134,8 @@ fn a_run_can_be_ended_while_its_login_hangs() {
     let key = job.assignment.key;
     let supervisor = lab.start(&job);
     let shell: u32 = line_of(&lab.work("shell")).parse().unwrap();
+    // What is for the script is not for the one who only prepares it.
+    supervisor.send(gq_host::Control::Signal(10, gq_model::SignalTo::All)).unwrap();
     supervisor.send(gq_host::Control::Stop(gq_host::StopKind::Cancel, None)).unwrap();
     let (outcome, started) = lab.ended(key);
     assert_eq!((outcome.end, started), (End::Cancelled, None));

@@ -172,3 +172,14 @@ fn what_a_killed_supervisor_left_in_a_private_folder_is_not_found_by_the_next_ru
 fn gid_of(uid: Uid) -> Option<u32> {
     gq_host::Account::of(uid).unwrap().map(|account| account.gid)
 }
+
+#[test]
+fn a_script_that_cannot_be_executed_says_so_in_a_job_with_a_checkpoint_folder_too() {
+    let mut lab = Lab::of(uids()[0]);
+    let mut job = lab.job("");
+    job.file.script = b"#!/no/such/interpreter\n".to_vec();
+    job.assignment.may_run_again = true;
+    let outcome = lab.run(&job);
+    assert_eq!((outcome.end, outcome.reason), (End::Failed, Reason::ExecFailed));
+    assert!(outcome.detail.contains("interpreter"), "{}", outcome.detail);
+}
