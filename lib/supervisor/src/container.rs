@@ -331,17 +331,18 @@ impl Expander<'_> {
 mod tests {
     use super::*;
     use gq_host::Account;
-    use gq_model::{Assignment, Uid};
+    use gq_model::{Assignment, BootId, JobId, RunKey, RunNumber, TaskIndex, Uid};
     use std::os::fd::AsFd;
 
     /// What the arguments of a command become for a job with these cards and this environment.
     fn expanded(command: &[&str], cards: &str, env: &[&str]) -> Result<Vec<String>, Trouble> {
-        let text = format!(
-            r#"{{"key":"7_2.1","boot":"{}","node":"n1","uid":9,"job_file":"","sha256":"","partition":"p","cluster":"c",
-                "cpus":3,"memory":64,"cards":{cards},"time_limit":null,"kill_wait":1,"array":[7,2]}}"#,
-            gq_model::BootId([3; 16])
-        );
-        let assignment: Assignment = serde_json::from_str(&text).unwrap();
+        let cards: serde_json::Value = serde_json::from_str(cards).unwrap();
+        let key = RunKey { job: JobId(7), task: TaskIndex(2), run: RunNumber(1) };
+        let assignment = serde_json::json!({
+            "key": key, "boot": BootId([3; 16]), "node": "n1", "uid": 9, "job_file": "", "sha256": "", "partition": "p",
+            "cluster": "c", "cpus": 3, "memory": 64, "cards": cards, "kill_wait": 1, "array": (7, 2),
+        });
+        let assignment: Assignment = serde_json::from_value(assignment).unwrap();
         let spec: JobSpec =
             serde_json::from_str(r#"{"name":"j","work_dir":"/w","umask":0,"container":"img"}"#).unwrap();
         let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();

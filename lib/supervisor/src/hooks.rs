@@ -7,7 +7,7 @@ use crate::{
     launch::Launch,
     life::{Last, Life, refusal},
     outcome::{Cause, outcome},
-    shown::Shown,
+    shown::{Shown, to_log},
     trouble::Trouble,
     variables::{indices, visible},
 };
@@ -213,7 +213,7 @@ impl<'r> Shift<'r> {
             .and_then(|(reader, writer)| Ok((gq_host::run_hook(program, env, &writer)?, reader)));
         let (main, reader) =
             begun.map_err(|e| failed(format!("cannot be started: {}", gq_host::words(&e)), None))?;
-        let shown = Shown::new(format!("gqstep {}: {name}", self.key), reader);
+        let shown = Shown::new(format!("gqstep {}: {name}", self.key), to_log, reader);
         let fence = Fence::new(self.key, main);
         let mut running = Program { fence, main, shown, how: None, late: false, kill_at: None };
         while !self.step(&mut running) {}
@@ -239,7 +239,7 @@ impl<'r> Shift<'r> {
         let events = match self.inbox.wait(running.shown.pipe().map(AsFd::as_fd), timeout) {
             Ok(events) => events,
             Err(e) => {
-                eprintln!("gqstep {}: waiting: {e}", self.key);
+                to_log(&format!("gqstep {}: waiting: {e}", self.key));
                 std::thread::sleep(EXITED_AFTER);
                 vec![Event::Child]
             }

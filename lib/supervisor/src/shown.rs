@@ -17,8 +17,9 @@ const READS: usize = 16;
 /// The output of one program.
 #[derive(Debug)]
 pub struct Shown {
-    /// What every line begins with.
+    /// What every line begins with, and where it goes.
     head: String,
+    say: fn(&str),
     /// None once it is at its end.
     pipe: Option<File>,
     line: Vec<u8>,
@@ -29,8 +30,8 @@ pub struct Shown {
 
 impl Shown {
     /// `pipe`: does not wait when there is nothing to read.
-    pub const fn new(head: String, pipe: File) -> Self {
-        Self { head, pipe: Some(pipe), line: Vec::new(), said: 0, last: String::new() }
+    pub const fn new(head: String, say: fn(&str), pipe: File) -> Self {
+        Self { head, say, pipe: Some(pipe), line: Vec::new(), said: 0, last: String::new() }
     }
 
     /// What to wait for; none when nothing more comes.
@@ -78,15 +79,19 @@ impl Shown {
             return;
         }
         if self.said < MOST {
-            // A log that is gone is no reason to end a run.
-            let _ = writeln!(io::stderr(), "{}: {text}", self.head);
+            (self.say)(&format!("{}: {text}", self.head));
             self.said += text.len();
             if self.said >= MOST {
-                let _ = writeln!(io::stderr(), "{}: what more it writes is left out", self.head);
+                (self.say)(&format!("{}: what more it writes is left out", self.head));
             }
         }
         self.last = text.trim().chars().take(LAST).collect();
     }
+}
+
+/// Brings a line to the log of `gqnode`. A log that is gone is no reason to end a run.
+pub fn to_log(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// The text with its control characters written out.
@@ -105,7 +110,7 @@ mod tests {
     #[test]
     fn the_last_line_is_kept_and_nothing_is_taken_for_more_than_text() {
         let (reader, mut writer) = gq_host::output_pipe().unwrap();
-        let mut shown = Shown::new("x".into(), reader);
+        let mut shown = Shown::new("x".into(), |_| {}, reader);
         writer.write_all(b"first\n\x1b[2Jcard 3 is \xff gone\n\n").unwrap();
         shown.read();
         assert!(shown.pipe().is_some(), "more may come");
@@ -117,7 +122,7 @@ mod tests {
     #[test]
     fn however_much_is_written_only_so_much_is_shown() {
         let (reader, mut writer) = gq_host::output_pipe().unwrap();
-        let mut shown = Shown::new("x".into(), reader);
+        let mut shown = Shown::new("x".into(), |_| {}, reader);
         let writing = std::thread::spawn(move || writer.write_all(&[b'a'; 3 * MOST]));
         while shown.pipe().is_some() {
             shown.read();
