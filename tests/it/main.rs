@@ -6,11 +6,13 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod arrays;
 mod attacks;
 mod cards;
 mod conf;
 mod crash;
 mod environment;
+mod examples;
 mod forms;
 mod house;
 mod lab;
