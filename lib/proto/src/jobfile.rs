@@ -34,7 +34,7 @@ pub struct JobFile {
     pub script: Vec<u8>,
     /// The script that runs first (`--prep`); empty when there is none.
     pub prep: Vec<u8>,
-    /// What each task of the array is for, by index from the lowest (`--each`); empty when that was not said.
+    /// What each task of the array is for, by its index (`--each`); empty when that was not said.
     pub items: Vec<Vec<u8>>,
 }
 
