@@ -6,12 +6,14 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod arrays;
 mod attacks;
 mod cards;
 mod conf;
 mod container;
 mod crash;
 mod environment;
+mod examples;
 mod forms;
 mod hooks;
 mod house;

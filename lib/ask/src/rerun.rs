@@ -53,7 +53,7 @@ pub struct Failed {
     pub args: Vec<std::ffi::OsString>,
     /// The script that prepares it; empty when there is none.
     pub prep: Vec<u8>,
-    /// What each task is for; empty when that was not said.
+    /// What each task is for, by its index; empty when that was not said.
     pub items: Vec<Vec<u8>>,
     /// The tasks that did not complete.
     pub tasks: IndexSet,
@@ -75,13 +75,12 @@ impl CommandLine {
                 .hint("a new submission, or leave it out: what was said then counts"));
         }
         let manner = Manner::of(&wishes)?;
-        let items = items(&old);
         let mut spec = JobSpec { begin: None, hold: false, dependency: None, ..old.spec };
         spec.deadline = spec.deadline.filter(|deadline| *deadline > context.now);
         let at_once = at_once(&mut wishes, &spec, old.array)?;
         spec.array = old.array.then(|| ArrayAsk::of(old.tasks, at_once));
         say_anew(&mut wishes, &mut spec, &context)?;
-        Ok(manner.submission(spec, Export::default(), old.script, old.args, old.prep, items))
+        Ok(manner.submission(spec, Export::default(), old.script, old.args, old.prep, old.items))
     }
 }
 
@@ -99,14 +98,6 @@ fn at_once(wishes: &mut Wishes, spec: &JobSpec, array: bool) -> Result<Option<u3
             )),
         },
     }
-}
-
-/// What the tasks that are run again are for, from the lowest of them.
-fn items(old: &Failed) -> Vec<Vec<u8>> {
-    let first = old.spec.array.as_ref().and_then(|array| array.tasks.first()).unwrap_or(0);
-    let place = |index: Option<u32>| index.and_then(|index| index.checked_sub(first)).unwrap_or(0) as usize;
-    let (from, to) = (place(old.tasks.first()), place(old.tasks.last()));
-    old.items.get(from..=to).map(<[_]>::to_vec).unwrap_or_default()
 }
 
 fn say_anew(wishes: &mut Wishes, spec: &mut JobSpec, context: &Context<'_>) -> Result<(), AskError> {

@@ -47,7 +47,7 @@ pub struct Submission {
     pub args: Vec<OsString>,
     /// The script that runs first (`--prep`); empty when there is none.
     pub prep: Vec<u8>,
-    /// What each task of the array is for, by index from the lowest (`--each`); empty when that was not said.
+    /// What each task of the array is for, by its index (`--each`); empty when that was not said.
     pub items: Vec<Vec<u8>>,
     /// Print the number only.
     pub parsable: bool,

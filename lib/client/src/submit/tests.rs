@@ -269,7 +269,8 @@ fn what_failed_is_submitted_again_from_the_accepted_job_file() {
     assert_eq!(job.spec.array, Some(ArrayAsk::of(failed, Some(2))));
     assert_eq!(job.spec.time_limit.map(|limit| limit.0), Some(300));
     assert_eq!((job.script.as_slice(), job.args), (b"#!/bin/sh\n".as_slice(), vec!["x y".into()]));
-    assert_eq!((job.items, env), (vec![b"b".to_vec(), b"c".to_vec(), b"d".to_vec()], vec![b"A=1".to_vec()]));
+    let items: Vec<Vec<u8>> = (0..5).map(|n| vec![b'a' + n]).collect();
+    assert_eq!((job.items, env), (items, vec![b"A=1".to_vec()]), "a task finds its own by its index");
 }
 
 #[test]
