@@ -467,6 +467,10 @@ impl World {
             );
             for condition in job.waits.iter().flat_map(|waits| &waits.conditions) {
                 let gq_model::Term::Job { when, on } = &condition.term else { continue };
+                // Nobody was told the id of a job that was never accepted.
+                if !self.disk.rows.tokens.values().any(|(id, _)| *id == on.job) {
+                    continue;
+                }
                 let past = self.disk.past(on.job);
                 let tasks = on.tasks.clone().unwrap_or_else(|| past.good.or(&past.bad));
                 let lives = |task: u32| {
