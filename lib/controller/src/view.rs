@@ -112,6 +112,7 @@ impl<'a> Face<'a> {
             signal: None,
             run: run.0,
             restarts: 0,
+            stage: None,
             suspended: None,
             dependency: self.spec.dependency.as_ref().map(ToString::to_string),
             deadline: self.spec.deadline,

@@ -1,5 +1,5 @@
 //! Turns over a real database: what a turn wrote is what the next life of the controller begins with, and what the past is asked for.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on may stop")]
 
 use gq_cluster::{
     Booked, Booking, Cluster, Demand, Event, Job, Link, Memory, NewJob, Next, Payer, Shape, Usage,

@@ -54,6 +54,7 @@ fn waiting() -> JobView {
         signal: None,
         run: 0,
         restarts: 0,
+        stage: None,
         suspended: None,
         dependency: None,
         deadline: None,
@@ -494,6 +495,7 @@ fn how_far_an_array_is_stands_behind_the_table_for_people_only() {
 fn a_jobs_life_has_fields() {
     let job = JobView {
         restarts: 2,
+        stage: Some("prep".into()),
         suspended: Some(Timestamp::from_secs(1_000_000)),
         dependency: Some("afterok:3,singleton".into()),
         deadline: Some(Timestamp::from_secs(1_000_060)),
@@ -502,15 +504,18 @@ fn a_jobs_life_has_fields() {
         ..waiting()
     };
     let cells = |job: &JobView| {
-        ["dependency", "deadline", "timemin", "arraythrottle", "restartcnt", "suspended"].map(|name| {
-            let mut cell = String::new();
-            Field::of_name(name).unwrap().write(job, &clock(), &mut cell);
-            cell
-        })
+        ["dependency", "deadline", "timemin", "arraythrottle", "restartcnt", "stage", "suspended"].map(
+            |name| {
+                let mut cell = String::new();
+                Field::of_name(name).unwrap().write(job, &clock(), &mut cell);
+                cell
+            },
+        )
     };
-    let want = ["afterok:3,singleton", "1970-01-12T13:47:40", "10:00", "4", "2", "1970-01-12T13:46:40"];
+    let want =
+        ["afterok:3,singleton", "1970-01-12T13:47:40", "10:00", "4", "2", "prep", "1970-01-12T13:46:40"];
     assert_eq!(cells(&job), want);
-    assert_eq!(cells(&waiting()), ["(null)", "N/A", "N/A", "N/A", "0", "N/A"]);
+    assert_eq!(cells(&waiting()), ["(null)", "N/A", "N/A", "N/A", "0", "(null)", "N/A"]);
     assert_eq!(shown_as("%E", &job), "afterok:3,singleton");
     let value = serde_json::to_value(json::job(&job)).unwrap();
     assert_eq!(
