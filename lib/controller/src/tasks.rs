@@ -77,6 +77,7 @@ impl<'a> Shown<'a> {
             // Its ended tasks are called as the job is called now.
             (new.spec, new.shape, new.payer) =
                 (Arc::clone(&job.spec), Arc::clone(&job.shape), Arc::clone(&job.payer));
+            (new.main, new.at_once) = (job.main.clone(), job.at_once);
         }
         Ok((live.is_some() || past.is_some()).then_some(Self { live, past, only }))
     }
