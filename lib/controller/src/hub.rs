@@ -211,7 +211,7 @@ impl Hub {
             }
             Word::Found(submission) => {
                 let known = self.known(&submission);
-                let past = self.past(submission.spec.dependency.as_ref());
+                let past = self.past(submission.spec.dependency.as_ref(), false);
                 inputs.push(Input::Submit { client: None, submission, known, past });
             }
             Word::NodeUp { head, link, out, answer } => {
@@ -264,7 +264,7 @@ impl Hub {
         let answer = match wish {
             Wish::Submit(submission) => {
                 let known = self.known(&submission);
-                let past = self.past(submission.spec.dependency.as_ref());
+                let past = self.past(submission.spec.dependency.as_ref(), false);
                 self.couriers.clients.insert(client, reply);
                 inputs.push(Input::Submit { client: Some(client), submission, known, past });
                 return true;
@@ -283,7 +283,7 @@ impl Hub {
                             Change::Dependency(asked) => asked.as_ref(),
                             _ => None,
                         });
-                        asked.flat_map(|asked| self.past(Some(asked))).collect()
+                        asked.flat_map(|asked| self.past(Some(asked), true)).collect()
                     }
                     _ => Vec::new(),
                 };
@@ -338,8 +338,9 @@ impl Hub {
         }
     }
 
-    /// What became of the jobs that a dependency names, as far as the state itself does not tell.
-    fn past(&self, asked: Option<&Dependency>) -> Vec<Past> {
+    /// What became of the jobs that a dependency names, as far as the state itself does not tell. `all`: also of those that may end before
+    /// it is looked at.
+    fn past(&self, asked: Option<&Dependency>, all: bool) -> Vec<Past> {
         let mut named: BTreeMap<JobId, bool> = BTreeMap::new();
         for term in asked.iter().flat_map(|asked| &asked.terms) {
             if let Term::Job { when, on } = term {
@@ -347,7 +348,7 @@ impl Hub {
             }
         }
         // Of a live job as a whole its tally tells enough.
-        named.retain(|job, by_task| *by_task || self.cluster.job(*job).is_none());
+        named.retain(|job, by_task| all || *by_task || self.cluster.job(*job).is_none());
         let look = |job: JobId| -> Result<Option<Past>, StoreError> {
             if !self.keeper.store.was_job(job)? {
                 return Ok(None);

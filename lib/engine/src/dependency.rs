@@ -21,6 +21,21 @@ pub struct Past {
     pub started: Option<Timestamp>,
 }
 
+impl Past {
+    /// Adds what an event says of the job's tasks that have ended for good.
+    pub(crate) fn add(&mut self, event: &Event) {
+        match event {
+            Event::RunEnded { key, outcome, started, next: Next::Over, .. } => {
+                let set = if outcome.end == End::Completed { &mut self.good } else { &mut self.bad };
+                set.insert(key.task.0);
+                self.started = self.started.max(*started);
+            }
+            Event::TasksEnded { tasks, .. } => self.bad = self.bad.or(tasks),
+            _ => {}
+        }
+    }
+}
+
 /// What is known of a job that another one names.
 struct Known<'a> {
     live: Option<&'a Arc<Job>>,
@@ -228,15 +243,18 @@ pub(crate) fn follow(
             heard(policy, context, job, &news, &mut events);
         }
     }
-    if cluster.job(before.id).is_none_or(|now| now.spec.name != before.spec.name) {
+    let now = cluster.job(before.id);
+    if now.is_none_or(|now| now.spec.name != before.spec.name) {
         events.extend(next_singleton(cluster, before));
+        // Who has another name now may be the first of that.
+        events.extend(now.and_then(|now| next_singleton(cluster, now)));
     }
     events
 }
 
-/// The first of the jobs that have the name of one that lives no more, or has another name now.
-fn next_singleton(cluster: &Cluster, before: &Job) -> Option<Event> {
-    let first = cluster.alike(before.uid, &before.spec.name).next()?;
+/// The first of the jobs of a user and name: it waits for nobody of that name.
+fn next_singleton(cluster: &Cluster, one: &Job) -> Option<Event> {
+    let first = cluster.alike(one.uid, &one.spec.name).next()?;
     let conditions = &first.waits.as_ref()?.conditions;
     let is_it = |condition: &Condition| condition.term == Term::Singleton && condition.fate == Fate::Open;
     let at = conditions.iter().position(is_it)?;

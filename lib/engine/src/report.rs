@@ -118,7 +118,11 @@ fn refused(
     why: (Fault, Reason, &String),
 ) -> Decision {
     let Some(run) = live_run(cluster, &node.name, key) else { return Decision::default() };
-    let failures = cluster.job(key.job).map_or(0, |job| job.launch_failures).saturating_add(1);
+    let failures = match cluster.job(key.job) {
+        // Each task of an array is tried by itself.
+        Some(job) if job.array => key.run.0,
+        job => job.map_or(0, |job| job.launch_failures).saturating_add(1),
+    };
     let (fault, reason, detail) = why;
     let over = |end, reason| (Outcome::without_exit(end, reason, detail.clone()), Next::Over);
     let later = |tries: u32, site_fault| {

@@ -4,7 +4,7 @@
 //! The store and the courier are handed in, so that the daemon and the simulator run this very code.
 
 use crate::{
-    Answer, Context, Decision, Effect, Input, Refusal, RefusalKind, admit, decide, dependency, schedule,
+    Answer, Context, Decision, Effect, Input, Past, Refusal, RefusalKind, admit, decide, dependency, schedule,
 };
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -195,11 +195,13 @@ impl<'a, P: Plans> Turn<'a, P> {
         self.take(decision)?;
         for input in others {
             let decision = match input {
+                // What the household looked up is what was on disk before this turn.
                 Input::Command { client, by, verb, select, ended, past } if !self.over.is_empty() => {
                     let over = self.over.iter().map(|over| over.job);
                     let ended = ended.iter().copied().chain(over).filter(|id| select.names(*id)).collect();
                     let (client, by, verb, select) = (*client, *by, verb.clone(), select.clone());
-                    let input = Input::Command { client, by, verb, select, ended, past: past.clone() };
+                    let past = self.past_by_now(past);
+                    let input = Input::Command { client, by, verb, select, ended, past };
                     decide(self.cluster, self.policy, &self.context, &input)
                 }
                 Input::TestOnly { client, by, spec } => {
@@ -214,6 +216,18 @@ impl<'a, P: Plans> Turn<'a, P> {
         self.take(decision)?;
         let decision = schedule::plan(self.planner, self.cluster, self.policy, &self.context);
         self.take(decision)
+    }
+
+    /// What became of jobs, with what has ended of them in this turn.
+    fn past_by_now(&self, looked_up: &[Past]) -> Vec<Past> {
+        let mut all = looked_up.to_vec();
+        for event in self.steps.iter().map(|step| &step.event) {
+            let past = event.job().and_then(|job| all.iter_mut().find(|past| past.job == job));
+            if let Some(past) = past {
+                past.add(event);
+            }
+        }
+        all
     }
 
     /// Decides submissions, each on what the ones before it left: their jobs are in the state while the next is decided.

@@ -158,7 +158,8 @@ fn victim(
         return None;
     }
     let key = RunKey { job: who.0, task: who.1, run: run.number };
-    Some(Victim { key, hold, tier, since: run.counted, again: mode == Preempt::Requeue, grace })
+    let again = mode == Preempt::Requeue && job.spec.requeue != Some(false);
+    Some(Victim { key, hold, tier, since: run.counted, again, grace })
 }
 
 /// When the next run may be preempted that may not be yet, if somebody waits for it.

@@ -109,6 +109,26 @@ fn a_cancel_outranks_making_room() {
 }
 
 #[test]
+fn who_is_not_to_run_again_is_ended_for_good() {
+    let mut world = World::joined();
+    world.drain(1, Some("not used"));
+    world.submit(1, ANN, spec(r#""cpus_per_task":4,"requeue":false"#));
+    world.turn();
+    go_on(&mut world);
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+    world.now = world.now.after(Seconds(10));
+    world.turn();
+    world.now = world.now.after(Seconds(60));
+    world.turn();
+    let key = RunKey { job: FIRST, task: TaskIndex(0), run: RunNumber(1) };
+    let ended = [&Order::Cancel(key, EndReason::Preemption), &Order::Signal(key, 9, SignalTo::All)];
+    assert_eq!(orders(&world), ended);
+    world.drain(1, None);
+    world.settle();
+    assert_eq!(ends(&world, key), (End::Preempted, Reason::Preempted, false));
+}
+
+#[test]
 fn who_may_be_cancelled_without_grace_is_ended_at_once_and_has_ended_preempted() {
     let (mut world, key) = crowded("low");
     assert_eq!(orders(&world), [&Order::Cancel(key, EndReason::Preemption)]);
