@@ -205,6 +205,32 @@ fn only_an_honest_file_in_the_drop_box_makes_a_job() {
     assert_eq!(lab.list("-t all").len(), 1);
 }
 
+/// B061: a client that died right after it had asked left its user without a job, or with two.
+#[test]
+fn a_token_that_is_named_again_is_the_same_job() {
+    let Some((lab, ann, _)) = installation() else { return };
+    let token = Token([7; 16]);
+    let numbers: Vec<Value> = as_user(&ann, || {
+        put(&drop_path(&lab, token), 0o640, &honest(&lab, &ann, token).to_bytes().unwrap());
+        let text = json!({"v": 1, "ask": {"Submit": {"token": token}}}).to_string();
+        for _ in 0..3 {
+            // It asks, and is gone before it is answered.
+            let mut stream = socket(&lab);
+            stream.write_all(&(text.len() as u32).to_le_bytes()).unwrap();
+            stream.write_all(text.as_bytes()).unwrap();
+        }
+        (0..3).map(|_| named(&lab, token)["Submitted"]["job"].clone()).collect()
+    });
+    assert!(numbers[0].is_u64() && numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
+    assert_eq!(lab.job(&numbers[0].to_string()).ended(), End::Completed);
+    assert_eq!(
+        as_user(&ann, || named(&lab, token))["Submitted"]["job"],
+        numbers[0],
+        "also when it has ended"
+    );
+    assert_eq!(lab.list("-t all").len(), 1);
+}
+
 #[test]
 fn whatever_comes_over_the_socket_others_are_answered() {
     let Some((lab, ann, ben)) = installation() else { return };

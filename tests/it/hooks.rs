@@ -150,6 +150,7 @@ fn a_prolog_runs_before_the_script_and_an_epilog_after_it_and_they_see_nothing_o
     assert!(before.keys().all(|name| after.contains_key(name)));
 }
 
+/// B202: a job whose prolog failed was queued twice.
 #[test]
 fn a_failing_prolog_drains_its_node_once_and_the_job_waits() {
     let site = Site::new();
@@ -183,6 +184,7 @@ fn a_prolog_that_blames_the_job_fails_it_and_nothing_else() {
     assert!(!is_drained(&lab) && lab.node("n1").said_now().contains("no quota is left"));
 }
 
+/// B196: after a cancel during the prolog an epilog did not know whose job it was.
 #[test]
 fn a_cancel_ends_a_prolog_and_the_epilog_runs_all_the_same() {
     let site = Site::new();
@@ -205,6 +207,7 @@ fn a_cancel_ends_a_prolog_and_the_epilog_runs_all_the_same() {
     );
 }
 
+/// B198: a card was given on while the epilog was at work on it.
 #[test]
 fn cards_are_not_given_on_before_the_epilog_has_ended_and_nobody_ends_it() {
     let site = Site::new();
@@ -223,6 +226,70 @@ fn cards_are_not_given_on_before_the_epilog_has_ended_and_nobody_ends_it() {
     fs::write(site.path("go"), "").unwrap();
     assert_eq!((job.ended(), next.output().as_str()), (End::Cancelled, "mine\n"));
     assert_eq!(site.trace("epilogs"), format!("{} cancel\n{}\n", job.id, next.id), "once each");
+}
+
+/// B194: as long as nobody took note of its end, an epilog was run again and again.
+#[test]
+fn an_epilog_runs_once_though_nobody_hears_of_its_end() {
+    let site = Site::new();
+    site.put(
+        "epilog.d/10-count",
+        "echo $GQ_JOB_ID >>$D/epilogs; until test -e $D/go; do sleep 0.02; done; touch $D/done",
+    );
+    let lab = site.lab(1, "");
+    let job = lab.submit("--gpus=1", "exit 5");
+    site.until("epilogs");
+    lab.gqd.kill9();
+    lab.node("n1").kill9();
+    fs::write(site.path("go"), "").unwrap();
+    site.until("done");
+    // Its end is told again by each life of gqnode until a gqd has taken it.
+    for _ in 0..2 {
+        lab.node("n1").start();
+        until("the node runs", || lab.node("n1").said_now().contains("life").then_some(()));
+        lab.node("n1").kill9();
+    }
+    lab.gqd.start();
+    lab.node("n1").start();
+    assert_eq!((job.ended(), job.view()["exit_code"].clone()), (End::Failed, 5.into()));
+    assert_eq!(site.trace("epilogs"), format!("{}\n", job.id));
+    assert_eq!(lab.submit("--gpus=1", "echo free").output(), "free\n");
+}
+
+/// B057: a task whose prolog failed took its whole array with it.
+#[test]
+fn a_prolog_that_fails_one_task_leaves_the_others() {
+    let site = Site::new();
+    site.put("prolog.d/10-task", "test \"$GQ_ARRAY_TASK_ID\" != 1 && exit; exit 100");
+    let lab = site.lab(0, "");
+    let array = lab.submit("--array=0-3", "true");
+    let states = || {
+        let list = lab.list(&format!("-r -t all -j {}", array.id));
+        let state = |job: &serde_json::Value| {
+            Some((job["array_task_id"].as_u64()?, job["state"].as_str()?.to_owned()))
+        };
+        list.iter().filter_map(state).collect::<BTreeMap<u64, String>>()
+    };
+    until("all have ended", || lab.list("").is_empty().then_some(()));
+    let states = states();
+    let of = |task: u64| states[&task].as_str();
+    assert_eq!([of(0), of(1), of(2), of(3)], ["COMPLETED", "FAILED", "COMPLETED", "COMPLETED"]);
+    assert!(!is_drained(&lab));
+}
+
+/// B200: an epilogue that a user had given ran as root. Only the site has any.
+#[test]
+fn no_user_brings_a_prolog_or_epilog_of_his_own() {
+    let site = Site::new();
+    let lab = site.lab(0, "");
+    for option in ["--prolog", "--epilog", "--task-prolog", "--task-epilog"] {
+        let words = lab.run("gqsub", &[&format!("{option}=/bin/true"), "--wrap", "true"]).refused(2);
+        assert!(words.contains(option), "{words}");
+        let script = lab.file("job.sh", format!("#!/bin/sh\n#SBATCH {option}=/bin/true\n"));
+        assert!(lab.run("gqsub", &[&script]).refused(2).contains("job.sh:2"));
+    }
+    let job = lab.submit("--export=ALL,GQ_EPILOG=/bin/true,SLURM_EPILOG=/bin/true", "true");
+    assert_eq!(job.ended(), End::Completed);
 }
 
 #[test]

@@ -148,6 +148,58 @@ fn a_job_leaves_the_list_when_its_end_is_recorded() {
     }
 }
 
+/// B182: words came out as numbers, and numbers in a form that no reader took.
+#[test]
+fn in_json_words_are_words_and_numbers_are_whole() {
+    let lab = Lab::with_cards(0);
+    for name in ["17", "007", "1e5", "NaN", "-Infinity", "null", "true", "0x10", "1_000"] {
+        let said = format!("--job-name={name}");
+        let job = lab.gqsub(&["-H", &said, "-A", name, "--comment", name, "--wrap", "true"]);
+        let view = job.view();
+        for key in ["name", "account", "comment"] {
+            assert_eq!(view[key], name, "{key}");
+        }
+    }
+    // More than any machine has is said in words, not in a number that breaks.
+    for size in ["1000000000000000000", "999999999999G", "8388608T"] {
+        let words = lab.run("gqsub", &["--mem", size, "--wrap", "true"]);
+        assert!([1, 2].contains(&words.code) && !words.err.contains("panic"), "{size}: {words:?}");
+    }
+    let text = lab.say("gqstat --json -t all").ok() + &lab.say("gqstat --json --nodes").ok();
+    for key in ["memory_mib", "cpus", "id", "time_limit", "priority"] {
+        for (_, rest) in
+            text.match_indices(&format!("\"{key}\":")).map(|(at, word)| text[at..].split_at(word.len()))
+        {
+            let value = rest.trim_start().split([',', '}', '\n']).next().unwrap().trim_end();
+            let is_whole = value.strip_prefix('-').unwrap_or(value).bytes().all(|b| b.is_ascii_digit());
+            assert!(value == "null" || is_whole, "{key}: {value}");
+        }
+    }
+}
+
+/// B190: a job that had ended was not found, since others that were submitted before it ended after it.
+#[test]
+fn an_ended_job_is_found_in_whatever_order_jobs_ended() {
+    let lab = Lab::with_cards(0);
+    let long = lab.submit("", "until [ -e go ]; do sleep 0.02; done");
+    let early: Vec<_> = (0..3).map(|n| lab.submit("", &format!("exit {n}"))).collect();
+    early.iter().for_each(|job| {
+        job.ended();
+    });
+    lab.file("go", "");
+    assert_eq!(long.ended(), End::Completed);
+    let last = lab.submit("", "exit 9");
+    last.ended();
+    for _ in 0..2 {
+        for (job, code) in [(&long, 0), (&early[2], 2), (&last, 9), (&early[0], 0), (&early[1], 1)] {
+            assert_eq!(job.view()["exit_code"], code);
+        }
+        assert_eq!(lab.list("-t all").len(), 5);
+        lab.gqd.kill9();
+        lab.gqd.start();
+    }
+}
+
 /// B188: who reads no further ends a client quietly; what cannot be written is an error.
 #[test]
 fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {

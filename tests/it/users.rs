@@ -73,3 +73,19 @@ fn nobody_steers_what_is_anothers() {
     assert_eq!(lab.say(&format!("gqcancel {id}")).code, 0);
     assert_eq!((job.ended(), waits.ended()), (End::Cancelled, End::Completed));
 }
+
+/// B204: of a user whom the node does not know its whole node was taken away. B117: he was sent as a user without a name.
+#[test]
+fn a_user_without_an_account_fails_alone() {
+    let Some([gq, ann]) = accounts(["daemon", "nobody"]) else { return };
+    let stranger = Owner { name: "stranger".into(), uid: 54_321, gid: 54_321 };
+    assert!(nix::unistd::User::from_uid(stranger.uid.into()).unwrap().is_none());
+    let lab = Plan::new().node("n1", &cards(1)).installed_for(&gq.name).start();
+    let job = submit(&lab, &stranger, &["--gpus=1", "--wrap", "true"]);
+    assert_eq!((job.ended(), job.reason()), (End::Failed, Reason::UserGone));
+    assert!(job.word("reason_detail").contains("uid 54321 has no account"), "{}", job.view());
+    assert_eq!(job.word("user"), "54321", "his number is who he is");
+    let node = lab.node_view("n1").unwrap();
+    assert_eq!((&node["state"], &node["reason"]), (&"idle".into(), &serde_json::Value::Null));
+    assert_eq!(submit(&lab, &ann, &["--gpus=1", "--wrap", "true"]).ended(), End::Completed);
+}

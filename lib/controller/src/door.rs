@@ -296,13 +296,23 @@ impl Door {
         sent
     }
 
-    /// A token whose file is no longer in the drop box may be a job already: its client asks a second time.
+    /// A token whose file is no longer in the drop box may be a job already, or become one just now: its client asks a second time.
     fn submitted_before(&self, uid: Uid, token: gq_model::Token, refusal: Refusal) -> Reply {
-        let known = self.with_history(|history| history.token(token));
+        let look = || self.with_history(|history| history.token(token));
+        let known = match look() {
+            Ok(None) if self.turn_is_over() => look(),
+            known => known,
+        };
         match known {
             Ok(Some((job, owner))) if owner == uid => Reply::Submitted { job },
             _ => Reply::Refused(refusal),
         }
+    }
+
+    /// Waits until the turn that is under way is kept or undone; false when `gqd` is going away.
+    fn turn_is_over(&self) -> bool {
+        let (reply, replies) = bounded(1);
+        self.words.send(Word::Settled { reply }).is_ok() && replies.recv().is_ok()
     }
 
     fn tell(&self, uid: Uid, admin: bool, wish: Wish) -> Option<Receiver<Reply>> {

@@ -69,6 +69,8 @@ pub(crate) enum Word {
     NodeDown { node: NodeName, link: LinkId, since: Instant },
     /// A reader wants all of the state.
     Snapshot { reply: Sender<Snapshot> },
+    /// A reader wants to know when the turn that takes what he misses is over. The hub hears nothing while it is in one.
+    Settled { reply: Sender<()> },
     /// Starts that the forecaster found for jobs that were promised none.
     Promises(Vec<(JobId, Timestamp)>),
     /// SIGTERM, or an admin's word.
@@ -239,6 +241,9 @@ impl Hub {
             }
             Word::Snapshot { reply } => {
                 let _ = reply.try_send(Snapshot::of(&self.cluster, &self.policy, &self.planner));
+            }
+            Word::Settled { reply } => {
+                let _ = reply.try_send(());
             }
             // A disk without room is not asked for more than it must hold.
             Word::Promises(_) if self.degraded => {}

@@ -262,8 +262,12 @@ fn stage(job: &Job, stage: Stage) -> Option<String> {
 pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) -> JobView {
     let (board, face) = (sight.board, Face::of_job(sight, job));
     let state = state_of(board, run);
-    let makes_room = matches!(run.stopping, Some(Stopping::Preempt { .. }));
-    let reason = if makes_room { Reason::Preempted } else { Reason::None };
+    let reason = match run.stopping {
+        Some(Stopping::Preempt { .. }) => Reason::Preempted,
+        Some(Stopping::Cancel) => Reason::Cancelled,
+        Some(Stopping::Requeue | Stopping::RequeueHold(_)) => Reason::Requeued,
+        None => Reason::None,
+    };
     let mut view = face.view(task, run.number, Some(&run.node), state, reason);
     view.array_task_id = face.array.then_some(task.0);
     view.start_time = run.started();
@@ -276,6 +280,9 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
         view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
     }
     view.suspended = run.suspended;
+    if run.stopping.is_some() && state == JobState::Unknown {
+        view.reason_detail = Some(format!("node {} is told when it is back", run.node));
+    }
     (view.first_promise, view.last_promise) = (job.first_promise, run.promised);
     if let Some(node) = board.node(&run.node) {
         name_slices(node, &run.cards, &mut view.gpus);

@@ -66,8 +66,8 @@ fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcom
         // A run that came to its own end before the signal of a requeue reached it has simply ended.
         (End::Cancelled | End::NodeFail, Some(Stopping::Requeue)) => (outcome, AGAIN),
         (End::Cancelled | End::NodeFail, Some(Stopping::RequeueHold(by))) => (outcome, held(Some(by))),
-        // A cancel that came after a requeue.
-        (End::Cancelled, Some(Stopping::Cancel)) => {
+        // A cancel that came after a requeue, or while the node was away and then booted: what was wanted is done.
+        (End::Cancelled | End::NodeFail, Some(Stopping::Cancel)) => {
             (Outcome { reason: Reason::Cancelled, ..outcome }, Next::Over)
         }
         // A cancel that came after the signal to make room, of which it died.

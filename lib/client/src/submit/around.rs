@@ -1,6 +1,7 @@
 //! What surrounds a submission: script, directory, host, umask, limits. Looks and never changes anything.
 
 use crate::{
+    escape::shown,
     submit::PROGRAM,
     trouble::{Trouble, USAGE, say},
 };
@@ -37,7 +38,8 @@ pub(super) fn script(path: Option<&Path>) -> Result<Script, Trouble> {
     let (name, bytes) = match path {
         Some(path) => {
             let bytes = File::open(path).and_then(read);
-            let told = |e| Trouble::new(USAGE, format!("{}: cannot read the script: {e}", path.display()));
+            let name = path.display().to_string();
+            let told = |e| Trouble::new(USAGE, format!("{}: cannot read the script: {e}", shown(&name)));
             (ScriptName::File(path.to_owned()), bytes.map_err(told)?)
         }
         None => {
