@@ -1,8 +1,32 @@
 //! Arrays and what belongs to them, as users see them: submitted, looked at, run again where they failed.
 
-use crate::lab::{Lab, finish};
+use crate::lab::{Job, Lab, finish, program_path, until};
 use gq_model::End;
-use std::fs;
+use serde_json::Value;
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// What `gqstat` lists of an array, as `TASKS STATE`, in order of tasks.
+fn lines(lab: &Lab, words: &str) -> Vec<String> {
+    let said = lab.say(&format!("gqstat -h -t all -o jobid,state {words}")).ok();
+    let mut lines: Vec<String> =
+        said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until nothing of an array waits or runs, and returns how far it is.
+#[track_caller]
+fn over(lab: &Lab, job: Job<'_>) -> Value {
+    until("the array is over", || {
+        let said = lab.say(&format!("gqstat --json -j {}", job.id)).ok();
+        let array = serde_json::from_str::<Value>(&said).unwrap()["arrays"][0].clone();
+        (array["waiting"] == 0 && array["running"] == 0).then_some(array)
+    })
+}
 
 /// `--rerun-failed` takes script, arguments and environment of the first time, whatever has become of them since.
 #[test]
@@ -57,4 +81,123 @@ fn words_that_change_nothing_are_said_and_the_job_is_taken() {
         lab.run("gqsub", &["--parsable", "--wckey=submitit", "--hint=nomultithread", "--wrap", "true"]);
     assert!(said.err.contains("--wckey=submitit changes nothing") && said.err.contains("--hint"), "{said:?}");
     assert_eq!(lab.job(&said.ok()).ended(), End::Completed);
+}
+
+#[test]
+fn an_array_is_one_line_while_it_waits_and_what_ended_alike_is_one() {
+    let lab = Lab::with_cards(0);
+    let text = "#!/bin/sh\n#GQ -J frames --output=%x-%A_%a.log\necho $GQ_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID\n\
+                case $GQ_ARRAY_TASK_ID in 3) exit 4;; 5|6) exit 2;; esac\n";
+    let job = lab.script("-H --array=1-9%3", text);
+    let id = job.id;
+    assert_eq!(lines(&lab, ""), [format!("{id}_[1-9%3] PENDING")]);
+    let split = lines(&lab, "-r");
+    assert_eq!((split.len(), split[4].clone()), (9, format!("{id}_5 PENDING")));
+    assert_eq!(lab.list(&format!("-j {id}")).len(), 1, "in JSON what waits is one element for each reason");
+    lab.ctl(&format!("release {id}"));
+    let array = over(&lab, job);
+    assert_eq!(
+        (&array["tasks"], &array["ended"]["COMPLETED"], &array["ended"]["FAILED"]),
+        (&9.into(), &6.into(), &3.into())
+    );
+    let alike = lines(&lab, &format!("-j {id}"));
+    assert_eq!(
+        alike,
+        [format!("{id}_3 FAILED"), format!("{id}_[1-2,4,7-9] COMPLETED"), format!("{id}_[5-6] FAILED")]
+    );
+    assert_eq!(lines(&lab, &format!("-r -j {id}")).len(), 9);
+    let list = lab.list(&format!("-j {id}"));
+    assert_eq!(list.len(), 9, "in JSON each that has run is one element");
+    let third = list.iter().find(|task| task["array_task_id"] == 3).unwrap();
+    assert_eq!((&third["exit_code"], &third["id"]), (&4.into(), &id.into()));
+    assert_eq!(
+        lines(&lab, &format!("-j {id}_[4-5]")),
+        [format!("{id}_4 COMPLETED"), format!("{id}_5 FAILED")]
+    );
+    assert_eq!(fs::read_to_string(lab.work(format!("frames-{id}_7.log"))).unwrap(), format!("{id} 7\n"));
+    let table = lab.say(&format!("gqstat -j {id}")).ok();
+    let bar = table.lines().last().unwrap();
+    assert!(bar.starts_with(&format!("{id}: [####################] 9/9, 3 failed")), "{table}");
+    assert_eq!(lab.say(&format!("gqstat -h -j {id}_99")).ok(), "");
+}
+
+#[test]
+fn each_line_of_a_file_is_a_task_and_those_that_failed_run_again_with_theirs() {
+    let lab = Lab::with_cards(0);
+    lab.file("items", "one\ntwo words\n\n$(id) 'x'\n");
+    let text = "#!/bin/sh\n#GQ --output=%a.out\nprintf '%s|' \"$GQ_ITEM\"\n[ -e fixed ] || [ $GQ_ARRAY_TASK_ID != 1 -a $GQ_ARRAY_TASK_ID != 3 ]\n";
+    let script = lab.file("job.sh", text);
+    let said =
+        lab.run("gqsub", &["--parsable", "--wait", "--each=items", "--array=%2", script.to_str().unwrap()]);
+    assert_eq!(said.code, 1, "the worst task's: {said:?}");
+    let job = lab.job(&said.out);
+    let out = |task: u32| fs::read_to_string(lab.work(format!("{task}.out"))).unwrap();
+    assert_eq!([0, 1, 2, 3].map(out), ["one|", "two words|", "|", "$(id) 'x'|"]);
+    lab.file("fixed", "");
+    fs::remove_file(lab.work("items")).unwrap();
+    let again = lab.run("gqsub", &["--parsable", "--wait", "--rerun-failed", &job.id.to_string()]);
+    assert_eq!(again.code, 0, "{again:?}");
+    let again = lab.job(&again.out);
+    assert_eq!(lines(&lab, &format!("-j {}", again.id)), [format!("{}_[1,3] COMPLETED", again.id)]);
+    assert_eq!([1, 3].map(out), ["two words|", "$(id) 'x'|"]);
+    lab.run("gqsub", &["--rerun-failed", &again.id.to_string()]).refused(1);
+}
+
+#[test]
+fn parts_of_an_array_are_cancelled_held_and_changed() {
+    let lab = Lab::with_cards(0);
+    let job = lab.submit("--array=0-9%1 --output=/dev/null", "sleep 600");
+    let id = job.id;
+    until("the first task runs", || lines(&lab, "").contains(&format!("{id}_0 RUNNING")).then_some(()));
+    assert_eq!(lab.say(&format!("gqcancel {id}_[7-9]")).code, 0);
+    lab.ctl(&format!("hold {id}_[4-6]"));
+    let seen = lines(&lab, &format!("-j {id}"));
+    for line in ["0 RUNNING", "[1-3%1] PENDING", "[4-6%1] PENDING", "[7-9] CANCELLED"] {
+        assert!(seen.contains(&format!("{id}_{line}")), "{line}: {seen:?}");
+    }
+    lab.ctl(&format!("update {id} --array-throttle=2 --name=renamed"));
+    until("another one runs", || lines(&lab, "").contains(&format!("{id}_1 RUNNING")).then_some(()));
+    assert!(lines(&lab, "").contains(&format!("{id}_[2-3%2] PENDING")), "{:?}", lines(&lab, ""));
+    assert_eq!(job.word("name"), "renamed");
+    assert_eq!(lab.say(&format!("gqcancel {id}")).code, 0);
+    assert_eq!(over(&lab, job)["ended"]["CANCELLED"], 10);
+    assert_eq!(job.word("name"), "renamed", "also when all has ended");
+}
+
+/// Ten million tasks that wait are ten records and ten lines.
+#[test]
+fn arrays_of_a_million_tasks_are_taken_and_listed_at_once() {
+    let lab = Lab::with_cards(0);
+    for _ in 0..10 {
+        lab.submit("-H --array=0-999999%50", "true");
+    }
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        let began = Instant::now();
+        let said = lab.say("gqstat -h").ok();
+        took.push(began.elapsed());
+        assert_eq!(said.lines().filter(|line| line.contains("_[0-999999%50]")).count(), 10, "{said}");
+    }
+    // The quickest of some: others use this machine too.
+    assert!(took.iter().min().is_some_and(|least| *least < Duration::from_millis(50)), "{took:?}");
+}
+
+/// On a terminal `--wait` shows how far the array is, in one line that is written over, and takes it away in the end.
+#[test]
+fn who_waits_for_an_array_sees_how_far_it_is() {
+    let lab = Lab::with_cards(0);
+    let mut script = Command::new("script");
+    let gqsub = program_path("gqsub");
+    let words = "--wait --array=0-2%2 --output=/dev/null --wrap 'sleep 1.2; exit $GQ_ARRAY_TASK_ID'";
+    script.arg("-qec").arg(format!("stty cols 100 rows 24; {} {words}", gqsub.display())).arg("/dev/null");
+    script.current_dir(lab.work("")).env("GQ_CONF", lab.conf()).env("TERM", "xterm").stdin(Stdio::null());
+    let Ok(output) = script.output() else {
+        eprintln!("left out: there is no program `script` here");
+        return;
+    };
+    assert_eq!(output.status.code(), Some(2), "the worst task's: {output:?}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("\r[....................] 0/3, "), "{shown:?}");
+    assert!(shown.contains("\r[######..............] 1/3, ") || shown.contains("] 2/3, "), "{shown:?}");
+    assert!(shown.ends_with("\r\u{1b}[K"), "{shown:?}");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 mod clients;
+mod life;
 mod plan;
 mod queue;
 mod raw;
@@ -20,7 +21,10 @@ fn main() -> ExitCode {
         return clients::child(rest);
     }
     let large = words.iter().any(|w| w == "--large");
-    let known = ["--large", "raw", "submit", "jobs", "latency", "queue", "loss", "cost", "plan", "sim"];
+    let known = [
+        "--large", "raw", "submit", "jobs", "latency", "queue", "loss", "cost", "array", "chain", "plan",
+        "sim",
+    ];
     if let Some(odd) = words.iter().find(|w| !known.contains(&w.as_str())) {
         eprintln!("scripts/bench: {odd:?} is not one of: {}", known.join(" "));
         return ExitCode::from(2);
@@ -51,6 +55,13 @@ fn main() -> ExitCode {
         if large {
             rows::long_queue(100_000);
         }
+    }
+    if wants("array") {
+        life::tasks(large);
+        life::millions();
+    }
+    if wants("chain") {
+        life::chain();
     }
     if wants("plan") {
         plan::rows();

@@ -22,11 +22,7 @@ impl Door {
         let mut arrays = Vec::new();
         for id in ids {
             match board.job(id) {
-                Some(job) if job.array => {
-                    let first = self.with_history(|history| history.first_start(id))?;
-                    arrays.push(of_live(job, first, now));
-                }
-                Some(_) => {}
+                Some(job) => arrays.extend(job.array.then(|| of_live(job, now))),
                 None => arrays.extend(self.ended_array(id)?),
             }
         }
@@ -36,8 +32,7 @@ impl Door {
     fn ended_array(&self, id: JobId) -> Result<Option<ArrayView>, StoreError> {
         self.with_history(|history| {
             let Some(new) = history.accepted(id)?.filter(|new| new.array) else { return Ok(None) };
-            let at_once = new.spec.array.as_ref().and_then(|array| array.at_once);
-            Ok(Some(of_ended(id, at_once, &history.ends_alike(id, None)?)))
+            Ok(Some(of_ended(id, new.at_once, &history.ends_alike(id, None)?)))
         })
     }
 
@@ -74,24 +69,19 @@ impl Door {
 pub(crate) struct Progress<'a> {
     door: &'a Door,
     id: JobId,
-    started: Option<Timestamp>,
     told: Option<ArrayView>,
 }
 
 impl<'a> Progress<'a> {
     pub(crate) fn new(door: &'a Door, id: JobId) -> Self {
-        Self { door, id, started: None, told: None }
+        Self { door, id, told: None }
     }
 
     /// How far the array is, when that is another number than was told last.
     pub(crate) fn news(&mut self) -> Option<ArrayView> {
         let board = self.door.wall.look();
         let job = board.job(self.id).filter(|job| job.array)?;
-        if self.started.is_none() {
-            // Without it there is no speed to tell, and the rest is told all the same.
-            self.started = self.door.with_history(|history| history.first_start(self.id)).ok().flatten();
-        }
-        let view = of_live(job, self.started, gq_daemon::now());
+        let view = of_live(job, gq_daemon::now());
         let numbers = |view: &ArrayView| (view.waiting, view.running, view.ended.clone(), view.at_once);
         if self.told.as_ref().is_some_and(|told| numbers(told) == numbers(&view)) {
             return None;
@@ -101,11 +91,11 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// How far a live array is; `first`: when an ended task of it was started first, as far as that is known.
-fn of_live(job: &Job, first: Option<Timestamp>, now: Timestamp) -> ArrayView {
+/// How far a live array is.
+fn of_live(job: &Job, now: Timestamp) -> ArrayView {
     let ended: u64 = job.tally.ends.iter().map(|(_, count)| count).sum();
     let (waiting, running) = (job.waiting.len(), job.runs.len() as u64);
-    let started = job.runs.values().filter_map(|run| run.started()).chain(first).min();
+    let started = job.first_start;
     // Who was cancelled tells nothing of how long the others take.
     let worked = job.tally.ends.iter().filter(|(end, _)| !matches!(end, End::Cancelled | End::Deadline));
     let (rate, expected_end) = pace(started, worked.map(|(_, count)| count).sum(), waiting + running, now);

@@ -72,7 +72,13 @@ impl<'a> Shown<'a> {
                 !only.without(&job.waiting).without(&runs).is_empty()
             }
         };
-        let past = if has_past { door.with_history(|history| history.accepted(id))? } else { None };
+        let mut past = if has_past { door.with_history(|history| history.accepted(id))? } else { None };
+        if let (Some(new), Some(job)) = (&mut past, live) {
+            // Its ended tasks are called as the job is called now.
+            (new.spec, new.shape, new.payer) =
+                (Arc::clone(&job.spec), Arc::clone(&job.shape), Arc::clone(&job.payer));
+            (new.main, new.at_once) = (job.main.clone(), job.at_once);
+        }
         Ok((live.is_some() || past.is_some()).then_some(Self { live, past, only }))
     }
 

@@ -1,10 +1,10 @@
 //! Views of jobs, nodes, partitions and reservations, made from the board and from history. Never asks the state's own thread.
 
 use crate::{board::Board, cuts, forecast::Told, standing::Standing};
-use gq_cluster::{Booking, HeldBy, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping};
+use gq_cluster::{Booking, HeldBy, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping, UNLIMITED};
 use gq_model::{
     CardUse, IndexSet, JobId, JobSpec, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber,
-    TaskIndex, Timestamp, output_path,
+    Stage, TaskIndex, Timestamp, output_path,
 };
 use gq_proto::{
     CardView, GpuView, JobView, NodeView, PartitionView, ReservationView, ReservedView, SliceView,
@@ -36,7 +36,8 @@ impl<'a> Face<'a> {
             uid: job.uid,
             user: &job.user,
             spec: &job.spec,
-            shape: &job.shape,
+            // While the script that runs first is next, the job is still what its own script needs.
+            shape: job.main.as_ref().unwrap_or(&job.shape),
             payer: &job.payer,
             priority: sight.standing.priority(job),
             submitted: job.submitted,
@@ -52,13 +53,13 @@ impl<'a> Face<'a> {
             uid: new.uid,
             user: &new.user,
             spec: &new.spec,
-            shape: &new.shape,
+            shape: new.main.as_ref().unwrap_or(&new.shape),
             payer: &new.payer,
             priority: new.priority,
             submitted: new.at,
             begin: new.spec.begin,
             array: new.array,
-            at_once: new.spec.array.as_ref().and_then(|array| array.at_once),
+            at_once: new.at_once,
         }
     }
 
@@ -112,6 +113,7 @@ impl<'a> Face<'a> {
             signal: None,
             run: run.0,
             restarts: 0,
+            stage: None,
             suspended: None,
             dependency: self.spec.dependency.as_ref().map(ToString::to_string),
             deadline: self.spec.deadline,
@@ -189,7 +191,8 @@ pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet, apart: Apa
     view.expected_node = place.filter(|_| apart.is_none()).cloned();
     view.first_promise = job.first_promise;
     view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
-    view.restarts = attempts.0;
+    view.restarts = restarts(job, attempts.0);
+    view.stage = stage(job, job.stage());
     view.array_tasks = job.array.then(|| match job.at_once {
         Some(most) => format!("{tasks}%{most}"),
         None => tasks.to_string(),
@@ -234,11 +237,25 @@ pub(crate) fn waiting_task(job: &Job, all: &JobView, task: u32) -> JobView {
         array_task_id: Some(task),
         array_tasks: None,
         run: attempts.0,
-        restarts: attempts.0,
+        restarts: restarts(job, attempts.0),
         ..all.clone()
     };
     (view.stdout, view.stderr) = files(job.id, &job.user, &job.spec, true, (TaskIndex(task), attempts), None);
     view
+}
+
+/// How often a task was started again: runs of the script that goes first are no starts of the job's own.
+fn restarts(job: &Job, runs_before: u32) -> u32 {
+    runs_before.saturating_sub(job.prep_runs)
+}
+
+/// The word for a stage of a job that has two.
+fn stage(job: &Job, stage: Stage) -> Option<String> {
+    let word = match stage {
+        Stage::Prep => "prep",
+        Stage::Main => "main",
+    };
+    job.spec.prep.then(|| word.to_owned())
 }
 
 /// The view of a run of a live job.
@@ -257,7 +274,12 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
     view.cpus = run.cpus;
     view.memory_mib = run.memory;
     view.gpus = gpus(&run.node, &run.cards);
-    view.restarts = run.number.0.saturating_sub(1);
+    view.restarts = restarts(job, run.number.0.saturating_sub(1));
+    view.stage = stage(job, run.stage);
+    if let Some(limit) = run.own_limit {
+        view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
+    }
+    view.suspended = run.suspended;
     if run.stopping.is_some() && state == JobState::Unknown {
         view.reason_detail = Some(format!("node {} is told when it is back", run.node));
     }

@@ -1,8 +1,8 @@
-//! What users and admins do to jobs and nodes: cancel, signal, hold, release, requeue, drain, resume.
-//! One request, however many jobs: what cannot be done to one of them is said of that one alone.
+//! What users and admins ask for: which jobs a request means, and who may. What is done to each is `acts` or `update`; nodes are drained and
+//! resumed here. One request, however many jobs: what cannot be done to one of them is said of that one alone.
 
 use crate::{
-    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Order, Past, Refusal, RefusalKind,
+    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Past, Refusal, RefusalKind, acts::Act,
     schedule::Orders, update::Update,
 };
 use alloc::{
@@ -11,11 +11,8 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gq_cluster::{Cluster, Event, HeldBy, Job, Link, Phase, Policy, Stopping};
-use gq_model::{
-    Change, End, EndReason, IndexSet, JobId, JobRef, JobState, NodeName, Outcome, Reason, RunKey, SignalTo,
-    TaskIndex, Uid,
-};
+use gq_cluster::{Cluster, Event, Job, Link, Policy};
+use gq_model::{Change, IndexSet, JobId, JobRef, JobState, NodeName, SignalTo, Uid};
 
 /// Which jobs are meant. Without `jobs`, every live job that fits all the other words; several words of one kind mean "any".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,14 +73,14 @@ pub enum Verb {
 }
 
 /// The tasks of one job that a request means.
-struct Target<'a> {
-    job: &'a Job,
+pub(crate) struct Target<'a> {
+    pub job: &'a Job,
     /// None means all.
-    tasks: Option<IndexSet>,
+    pub tasks: Option<IndexSet>,
 }
 
 impl Target<'_> {
-    fn means(&self, task: u32) -> bool {
+    pub fn means(&self, task: u32) -> bool {
         self.tasks.as_ref().is_none_or(|set| set.contains(task))
     }
 }
@@ -117,6 +114,7 @@ pub(crate) fn command(
     let (mut count, mut failures) = (0u64, Vec::new());
     for target in targets(cluster, *by, select, ended, verb, &mut failures) {
         let may = by.admin || by.uid == target.job.uid;
+        let what = target.job.id.to_string();
         let done = match (may, verb) {
             (false, _) => {
                 let text = format!("job {} belongs to {}", target.job.id, target.job.user);
@@ -126,11 +124,14 @@ pub(crate) fn command(
                 let update = Update { cluster, policy, context, by: *by, past };
                 update.decide(target.job, changes, &mut decision, &mut orders)
             }
-            (true, _) => act(cluster, context, *by, verb, &target, select, (&mut decision, &mut orders)),
+            (true, _) => {
+                let (decision, orders) = (&mut decision, &mut orders);
+                Act { cluster, context, by: *by, target, select, decision, orders }.perform(verb)
+            }
         };
         match done {
             Ok(()) => count = count.saturating_add(1),
-            Err(refusal) => failures.push(Failure { what: target.job.id.to_string(), refusal }),
+            Err(refusal) => failures.push(Failure { what, refusal }),
         }
     }
     count = count.saturating_add(ended.iter().filter(|_| **verb == Verb::Cancel).count() as u64);
@@ -215,175 +216,6 @@ fn job_states<'a>(cluster: &'a Cluster, job: &'a Job) -> impl Iterator<Item = Jo
         if lost { JobState::Unknown } else { run.state() }
     });
     waiting.into_iter().chain(running)
-}
-
-fn act(
-    cluster: &Cluster,
-    context: &Context,
-    by: Actor,
-    verb: &Verb,
-    target: &Target<'_>,
-    select: &Selection,
-    (decision, orders): (&mut Decision, &mut Orders<'_>),
-) -> Result<(), Refusal> {
-    let job = target.job;
-    let wants = |state: JobState| select.states.is_empty() || select.states.contains(&state);
-    let runs = || {
-        job.runs.iter().filter(|(task, run)| {
-            let lost = cluster.node(&run.node).is_some_and(|node| matches!(node.link, Link::Lost { .. }));
-            target.means(task.0) && wants(if lost { JobState::Unknown } else { run.state() })
-        })
-    };
-    let mut stop = |decision: &mut Decision, why: Stopping| {
-        for (task, run) in runs() {
-            // A cancel outranks a requeue; saying the same thing twice changes nothing.
-            let why = match (why, run.stopping) {
-                (_, Some(Stopping::Cancel)) => continue,
-                (_, Some(other)) if other == why => continue,
-                (
-                    Stopping::Requeue | Stopping::RequeueHold(_),
-                    Some(Stopping::Preempt { again: true, ordered: true, .. }),
-                ) => continue,
-                // It was sent a signal to make room, and may end by that yet: whatever ends it, it waits again.
-                (Stopping::Requeue | Stopping::RequeueHold(_), Some(Stopping::Preempt { .. })) => {
-                    Stopping::Preempt { again: true, due: context.now, ordered: true }
-                }
-                _ => why,
-            };
-            let key = RunKey { job: job.id, task: *task, run: run.number };
-            decision.events.push(Event::Stopped { key, why, by: Some(by.uid) });
-            let drained = cluster.node(&run.node).is_some_and(|node| node.drained.is_some());
-            orders.write(decision, &run.node, stop_order(key, why, by.admin && drained));
-        }
-    };
-    match verb {
-        Verb::Cancel => {
-            let waits = if wants(JobState::Pending) { waiting(target) } else { IndexSet::default() };
-            if !waits.is_empty() {
-                let outcome =
-                    Outcome::without_exit(End::Cancelled, Reason::Cancelled, format!("by uid {}", by.uid));
-                decision.events.push(Event::TasksEnded {
-                    job: job.id,
-                    tasks: waits,
-                    outcome,
-                    at: context.now,
-                });
-            }
-            stop(decision, Stopping::Cancel);
-            Ok(())
-        }
-        Verb::Requeue { hold } => {
-            if job.spec.requeue == Some(false) {
-                let text = format!("job {} is not to be requeued (--no-requeue)", job.id);
-                return Err(
-                    Refusal::new(RefusalKind::Policy, text).hint("gqctl update --requeue=yes lets it be")
-                );
-            }
-            let holder = if by.uid == job.uid { HeldBy::User } else { HeldBy::Admin };
-            stop(decision, if *hold { Stopping::RequeueHold(holder) } else { Stopping::Requeue });
-            // What waits already is held as well.
-            if *hold && !waiting(target).is_empty() {
-                hold_back(target, by, decision)?;
-            }
-            Ok(())
-        }
-        Verb::Suspend | Verb::Continue => {
-            let suspends = *verb == Verb::Suspend;
-            let found: Vec<(NodeName, RunKey)> = runs()
-                .filter(|(_, run)| matches!(run.phase, Phase::Running { .. }))
-                .map(|(task, run)| (run.node.clone(), RunKey { job: job.id, task: *task, run: run.number }))
-                .collect();
-            if found.is_empty() {
-                return Err(Refusal::new(RefusalKind::Policy, format!("job {} does not run", job.id)));
-            }
-            for (node, key) in found {
-                orders.write(
-                    decision,
-                    &node,
-                    if suspends { Order::Suspend(key) } else { Order::Resume(key) },
-                );
-            }
-            Ok(())
-        }
-        Verb::Signal(signal, to) => {
-            let started: Vec<(TaskIndex, NodeName, RunKey)> = runs()
-                .filter(|(_, run)| run.started().is_some())
-                .map(|(task, run)| {
-                    (*task, run.node.clone(), RunKey { job: job.id, task: *task, run: run.number })
-                })
-                .collect();
-            if started.is_empty() {
-                return Err(Refusal::new(RefusalKind::Policy, format!("job {} does not run", job.id)));
-            }
-            for (_, node, key) in started {
-                orders.write(decision, &node, Order::Signal(key, *signal, *to));
-            }
-            Ok(())
-        }
-        Verb::Hold => hold_back(target, by, decision),
-        Verb::Release => release(target, by, decision),
-        // Decided by `update`.
-        Verb::Update(_) => Ok(()),
-    }
-}
-
-/// The order that ends a run. `drains`: an admin ends it because its node is being drained.
-pub(crate) fn stop_order(key: RunKey, why: Stopping, drains: bool) -> Order {
-    let told = |reason| if drains { EndReason::Drain } else { reason };
-    match why {
-        Stopping::Cancel => Order::Cancel(key, told(EndReason::Cancel)),
-        Stopping::Preempt { again: false, .. } => Order::Cancel(key, EndReason::Preemption),
-        Stopping::Requeue | Stopping::RequeueHold(_) => Order::Requeue(key, told(EndReason::Requeue)),
-        Stopping::Preempt { again: true, .. } => Order::Requeue(key, EndReason::Preemption),
-    }
-}
-
-fn waiting(target: &Target<'_>) -> IndexSet {
-    match &target.tasks {
-        None => target.job.waiting.clone(),
-        Some(tasks) => tasks.and(&target.job.waiting),
-    }
-}
-
-fn hold_back(target: &Target<'_>, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
-    let (job, tasks) = (target.job, waiting(target));
-    if tasks.is_empty() {
-        let text = format!("job {} does not wait: only what waits can be held", job.id);
-        return Err(Refusal::new(RefusalKind::Policy, text));
-    }
-    let holder = if by.uid == job.uid { HeldBy::User } else { HeldBy::Admin };
-    if target.tasks.is_some() && job.array {
-        decision.events.push(Event::TasksHeld { job: job.id, by: holder, tasks });
-    } else if job.held != Some(HeldBy::Admin) && job.held != Some(holder) {
-        decision.events.push(Event::Held { job: job.id, by: holder });
-    }
-    Ok(())
-}
-
-/// Releases a job with all its tasks, or the tasks that are meant.
-fn release(target: &Target<'_>, by: Actor, decision: &mut Decision) -> Result<(), Refusal> {
-    let job = target.job;
-    let tasks = match &target.tasks {
-        Some(tasks) if job.array => tasks.clone(),
-        Some(_) | None => job.waiting.clone(),
-    };
-    let by_admin = job.held_tasks.get(&HeldBy::Admin).map(|held| held.and(&tasks)).unwrap_or_default();
-    if !by.admin && (job.held == Some(HeldBy::Admin) || !by_admin.is_empty()) {
-        let text = format!("job {} is held by an admin", job.id);
-        return Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"));
-    }
-    if target.tasks.is_some() && job.array && job.held.is_some() {
-        let text = format!("job {} is held as a whole, not task by task", job.id);
-        return Err(Refusal::new(RefusalKind::Policy, text).hint(format!("gqctl release {}", job.id)));
-    }
-    let held = job.held_tasks.values().fold(IndexSet::default(), |all, held| all.or(held)).and(&tasks);
-    if !held.is_empty() {
-        decision.events.push(Event::TasksReleased { job: job.id, tasks: held });
-    }
-    if job.held.is_some() {
-        decision.events.push(Event::Released { job: job.id });
-    }
-    Ok(())
 }
 
 /// Drains (with a reason) or resumes nodes.

@@ -3,7 +3,7 @@
 //!
 //! No clock, no file, no thread: the household hands in the time and everything that a decision needs from outside. Rooms:
 //! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted),
-//! `possible` (could it ever run here), `command` (cancel, hold, release, requeue, suspend, signal, drain, resume), `update` (what is
+//! `possible` (could it ever run here), `command` (which jobs a request means, drain, resume), `acts` (cancel, requeue, suspend, signal, hold, release), `update` (what is
 //! said anew of a job), `dependency` (what jobs wait for of others), `book` (advance
 //! reservations), `report` (what nodes say), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
 //! promises), `schedule` (the planning pass), `turn` (batching, commit, roll-back).
@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod access;
+mod acts;
 mod admit;
 mod book;
 mod charge;

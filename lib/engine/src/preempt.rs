@@ -1,7 +1,7 @@
 //! Preemption: runs that make room for more important jobs, from the first signal to the end. Never decides who has to; that is the
 //! plan's.
 
-use crate::{Context, Decision, Order, command::stop_order, report::live_run, schedule::Orders};
+use crate::{Context, Decision, Order, acts::stop_order, report::live_run, schedule::Orders};
 use gq_cluster::{Cluster, Event, Next, Phase, Stopping};
 use gq_model::{End, EndReason, NodeName, Outcome, Reason, RunKey, SignalTo};
 use gq_sched::Preemption;

@@ -5,8 +5,8 @@ use crate::{
     dependency::{conditions, give_up, leads_to},
     schedule::Orders,
 };
-use alloc::{format, sync::Arc};
-use gq_cluster::{Amendment, Cluster, Event, Job, Policy, Waits};
+use alloc::{format, string::String, sync::Arc};
+use gq_cluster::{Amendment, Cluster, Event, Job, Policy, Run, UNLIMITED, Waits};
 use gq_model::{Change, JobSpec, MAX_NAME, Seconds};
 use gq_sched::factors;
 
@@ -20,6 +20,33 @@ pub(crate) struct Update<'a> {
     pub past: &'a [Past],
 }
 
+/// Changes of one job in the making.
+struct Draft {
+    spec: JobSpec,
+    /// Its new time limit, if it gets one.
+    limit: Option<Option<Seconds>>,
+    /// Whether it goes to another partition.
+    moved: bool,
+    decision: Decision,
+}
+
+/// A job's name.
+fn named(name: &str) -> Result<String, Refusal> {
+    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+        let text = format!("a name has 1 to {MAX_NAME} bytes, and no control characters");
+        return Err(Refusal::new(RefusalKind::Usage, text));
+    }
+    Ok(name.into())
+}
+
+/// A comment; an empty one is none.
+fn commented(text: &str) -> Result<Option<String>, Refusal> {
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::new(RefusalKind::Usage, "a comment has no control characters"));
+    }
+    Ok(Some(String::from(text)).filter(|text| !text.is_empty()))
+}
+
 impl Update<'_> {
     /// Decides the changes of one job; all of them or none.
     pub(crate) fn decide(
@@ -29,81 +56,88 @@ impl Update<'_> {
         decision: &mut Decision,
         orders: &mut Orders<'_>,
     ) -> Result<(), Refusal> {
-        let mut draft = Decision::default();
-        let mut spec = JobSpec::clone(&job.spec);
-        let (mut replan, mut relimit) = (false, None);
+        let mut draft = Draft {
+            spec: JobSpec::clone(&job.spec),
+            limit: None,
+            moved: false,
+            decision: Decision::default(),
+        };
         for change in changes {
             match change {
-                Change::TimeLimit(limit) => relimit = Some(*limit),
-                Change::TimeLimitBy(seconds) => relimit = Some(by_more(job, *seconds)?),
-                Change::Partition(name) => {
-                    (replan, spec.partition) = (true, Some(name.clone()));
-                    if !job.runs.is_empty() {
-                        return Err(runs(job, "its partition cannot change"));
-                    }
+                Change::TimeLimit(limit) => draft.limit = Some(*limit),
+                Change::TimeLimitBy(seconds) => draft.limit = Some(by_more(job, *seconds)?),
+                Change::Partition(_) if !job.runs.is_empty() => {
+                    return Err(runs(job, "its partition cannot change"));
                 }
-                Change::Priority(priority) => {
-                    self.admins_only("set a priority")?;
-                    let now = factors(self.cluster, self.policy, self.context.now, job);
-                    let own = priority.saturating_sub(now.total.saturating_sub(now.own));
-                    self.amend(job, Amendment::Priority(own), &mut draft);
+                Change::Partition(name) => (draft.moved, draft.spec.partition) = (true, Some(name.clone())),
+                Change::Priority(priority) => self.prioritise(job, *priority, &mut draft)?,
+                Change::Nice(nice) => self.be_nice(job, *nice, &mut draft)?,
+                Change::AtOnce(_) if !job.array => {
+                    return Err(Refusal::new(RefusalKind::Policy, format!("job {} is no array", job.id)));
                 }
-                Change::Nice(nice) => {
-                    if *nice < 0 {
-                        self.admins_only("set a nice value below 0")?;
-                    }
-                    spec.nice = *nice;
-                    self.amend(job, Amendment::Priority(0i64.saturating_sub(i64::from(*nice))), &mut draft);
-                }
-                Change::AtOnce(most) => {
-                    if !job.array {
-                        return Err(Refusal::new(RefusalKind::Policy, format!("job {} is no array", job.id)));
-                    }
-                    self.amend(job, Amendment::AtOnce(*most), &mut draft);
-                }
+                Change::AtOnce(most) => self.amend(job, Amendment::AtOnce(*most), &mut draft.decision),
                 Change::Dependency(asked) => {
-                    spec.dependency.clone_from(asked);
-                    self.depend(job, asked.as_ref(), &mut draft)?;
+                    draft.spec.dependency.clone_from(asked);
+                    self.depend(job, asked.as_ref(), &mut draft.decision)?;
                 }
-                Change::Name(name) => {
-                    let is_bad =
-                        name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control);
-                    if is_bad {
-                        let text = format!("a name has 1 to {MAX_NAME} bytes, and no control characters");
-                        return Err(Refusal::new(RefusalKind::Usage, text));
-                    }
-                    spec.name.clone_from(name);
-                }
-                Change::Comment(text) => {
-                    if text.chars().any(char::is_control) {
-                        let text = "a comment has no control characters";
-                        return Err(Refusal::new(RefusalKind::Usage, text));
-                    }
-                    spec.comment = Some(text.clone()).filter(|text| !text.is_empty());
-                }
+                Change::Name(name) => draft.spec.name = named(name)?,
+                Change::Comment(text) => draft.spec.comment = commented(text)?,
                 Change::Begin(at) => {
-                    spec.begin = *at;
-                    self.amend(job, Amendment::NotBefore(at.filter(|at| *at > self.context.now)), &mut draft);
+                    draft.spec.begin = *at;
+                    let later = at.filter(|at| *at > self.context.now);
+                    self.amend(job, Amendment::NotBefore(later), &mut draft.decision);
                 }
-                Change::Deadline(at) => spec.deadline = *at,
-                Change::Requeue(requeue) => spec.requeue = Some(*requeue),
+                Change::Deadline(at) => draft.spec.deadline = *at,
+                Change::Requeue(requeue) => draft.spec.requeue = Some(*requeue),
             }
         }
-        if let Some(limit) = relimit {
+        self.settle(job, draft, decision, orders)
+    }
+
+    /// What follows from all changes together.
+    fn settle(
+        &self,
+        job: &Job,
+        draft: Draft,
+        decision: &mut Decision,
+        orders: &mut Orders<'_>,
+    ) -> Result<(), Refusal> {
+        let Draft { mut spec, limit, moved, decision: mut drafted } = draft;
+        if let Some(limit) = limit {
             spec.time_limit = limit;
-            self.limit_runs(job, limit, &mut draft, orders)?;
-            replan = true;
+            self.may_limit(job, limit)?;
         }
         if spec != *job.spec {
-            self.amend(job, Amendment::Spec(Arc::new(spec.clone())), &mut draft);
+            self.amend(job, Amendment::Spec(Arc::new(spec.clone())), &mut drafted);
         }
-        if replan && !job.waiting.is_empty() {
+        if (moved || limit.is_some()) && !job.waiting.is_empty() {
             let owner = Actor { uid: job.uid, admin: self.policy.is_admin(job.uid) };
             let (shape, payer) = admit::request(self.cluster, self.policy, self.context, owner, &spec, 0)?;
-            self.amend(job, Amendment::Shape(Arc::new(shape), Arc::new(payer)), &mut draft);
+            self.amend(job, Amendment::Shape(Arc::new(shape), Arc::new(payer)), &mut drafted);
         }
-        decision.events.append(&mut draft.events);
-        decision.effects.append(&mut draft.effects);
+        // Orders are numbered: they are written when nothing can be refused any more.
+        if let Some(limit) = limit {
+            self.limit_runs(job, limit, &mut drafted, orders);
+        }
+        decision.events.append(&mut drafted.events);
+        decision.effects.append(&mut drafted.effects);
+        Ok(())
+    }
+
+    fn prioritise(&self, job: &Job, priority: i64, draft: &mut Draft) -> Result<(), Refusal> {
+        self.admins_only("set a priority")?;
+        let now = factors(self.cluster, self.policy, self.context.now, job);
+        let own = priority.saturating_sub(now.total.saturating_sub(now.own));
+        self.amend(job, Amendment::Priority(own), &mut draft.decision);
+        Ok(())
+    }
+
+    fn be_nice(&self, job: &Job, nice: i32, draft: &mut Draft) -> Result<(), Refusal> {
+        if nice < 0 {
+            self.admins_only("set a nice value below 0")?;
+        }
+        draft.spec.nice = nice;
+        self.amend(job, Amendment::Priority(0i64.saturating_sub(i64::from(nice))), &mut draft.decision);
         Ok(())
     }
 
@@ -119,25 +153,27 @@ impl Update<'_> {
             .hint("gqctl update --nice=N moves a job of yours back"))
     }
 
-    /// Changes the time limit of what runs: its user may shorten it, admins may lengthen it too.
+    /// Whether what runs may have this time limit: its user may shorten it, admins may lengthen it too.
+    fn may_limit(&self, job: &Job, limit: Option<Seconds>) -> Result<(), Refusal> {
+        let old = |run: &Run| run.own_limit.or(job.shape.time_limit).unwrap_or(UNLIMITED);
+        if job.runs.values().any(|run| limit.unwrap_or(UNLIMITED) > old(run)) {
+            self.admins_only("give a job that runs more time")?;
+        }
+        Ok(())
+    }
+
     fn limit_runs(
         &self,
         job: &Job,
         limit: Option<Seconds>,
         decision: &mut Decision,
         orders: &mut Orders<'_>,
-    ) -> Result<(), Refusal> {
-        let seconds = limit.unwrap_or(gq_cluster::UNLIMITED);
+    ) {
         for (task, run) in &job.runs {
-            let old = run.own_limit.or(job.shape.time_limit).unwrap_or(gq_cluster::UNLIMITED);
-            if seconds > old {
-                self.admins_only("give a job that runs more time")?;
-            }
             let Some(key) = job.run_key(*task) else { continue };
-            self.amend(job, Amendment::RunLimit(key, seconds), decision);
+            self.amend(job, Amendment::RunLimit(key, limit.unwrap_or(UNLIMITED)), decision);
             orders.write(decision, &run.node, Order::Limit(key, limit));
         }
-        Ok(())
     }
 
     fn depend(

@@ -148,6 +148,9 @@ pub struct JobView {
     /// How often it was started again.
     #[serde(default)]
     pub restarts: u32,
+    /// Which of its scripts runs or is next, `prep` or `main`; none when it has no script that runs first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     /// Since when it is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Timestamp>,

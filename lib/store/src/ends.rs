@@ -2,9 +2,9 @@
 //! but a set of indices for each way to end.
 
 use crate::{EndedRun, History, StoreError, history::run, load::text};
-use gq_cluster::{Event, NewJob};
+use gq_cluster::{Amendment, Event, NewJob};
 use gq_model::{IndexSet, JobId, TaskIndex, Timestamp};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 /// Tasks of a job that ended alike: in one state, for one reason, with one exit code and signal.
 #[derive(Clone, Debug)]
@@ -24,17 +24,31 @@ const APART: &str = "SELECT * FROM run WHERE job = ?1 AND again = 0 AND tasks IS
 /// Tasks that never started.
 const NEVER: &str = "SELECT * FROM run WHERE job = ?1 AND again = 0 AND tasks IS NOT NULL ORDER BY task, run";
 
+/// What was said anew of a job, among the first events of its trail.
+const AMENDED: &str = "SELECT crc, body FROM (SELECT seq, crc, body FROM event WHERE job = ?1 ORDER BY seq LIMIT ?2) \
+                       WHERE instr(body, '\"Amended\"') ORDER BY seq";
+/// How many events of a trail are looked through for that: the trail of a large array has millions.
+const AMENDED_WITHIN: i64 = 10_000;
+
 impl History {
-    /// A job as it was accepted, if there ever was one of this id.
+    /// A job as it was accepted, with what was said anew of it since, if there ever was one of this id.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn accepted(&self, id: JobId) -> Result<Option<NewJob>, StoreError> {
-        match crate::history::first_event(&self.conn, id)? {
-            Some(Event::Submitted(new)) => Ok(Some(*new)),
-            Some(_) => Err(crate::history::headless(id)),
-            None => Ok(None),
+        let mut new = match crate::history::first_event(&self.conn, id)? {
+            Some(Event::Submitted(new)) => *new,
+            Some(_) => return Err(crate::history::headless(id)),
+            None => return Ok(None),
+        };
+        let mut select = self.conn.prepare_cached(AMENDED)?;
+        let mut rows = select.query(params![crate::commit::signed(id.0), AMENDED_WITHIN])?;
+        while let Some(row) = rows.next()? {
+            if let Event::Amended { what, .. } = crate::history::event(row, id)? {
+                amend(&mut new, what);
+            }
         }
+        Ok(Some(new))
     }
 
     /// The tasks that have ended, of `only` these: those that ended alike together, in order of their first.
@@ -120,16 +134,16 @@ impl History {
         }
         Ok(failed)
     }
+}
 
-    /// When the first task of a job was started: that of the lowest index that ever was.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn first_start(&self, id: JobId) -> Result<Option<Timestamp>, StoreError> {
-        let mut select = self.conn.prepare_cached(
-            "SELECT started FROM run WHERE job = ? AND started IS NOT NULL ORDER BY task, run LIMIT 1",
-        )?;
-        Ok(select.query_row([crate::commit::signed(id.0)], |row| row.get(0)).optional()?.map(Timestamp))
+/// Changes a job as it was accepted into what it became.
+fn amend(new: &mut NewJob, what: Amendment) {
+    match what {
+        Amendment::Spec(spec) => new.spec = spec,
+        Amendment::Shape(shape, payer) => (new.shape, new.payer) = (shape, payer),
+        Amendment::Priority(priority) => new.priority = priority,
+        Amendment::AtOnce(most) => new.at_once = most,
+        Amendment::NotBefore(_) | Amendment::Waits(_) | Amendment::RunLimit(..) => {}
     }
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn trail(conn: &Connection, job: JobId) -> Result<Vec<Event>, StoreEr
     Ok(events)
 }
 
-fn event(row: &Row<'_>, job: JobId) -> Result<Event, StoreError> {
+pub(crate) fn event(row: &Row<'_>, job: JobId) -> Result<Event, StoreError> {
     let (crc, body): (u32, &str) = (row.get(0)?, text(row, 1)?);
     if crc32fast::hash(body.as_bytes()) != crc {
         return Err(StoreError::Damaged(format!("an event of job {job}: the checksum does not fit")));

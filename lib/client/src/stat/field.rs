@@ -85,6 +85,7 @@ fields! {
     Exit ' ' ["exitcode" "exit_code"] "EXIT_CODE" "exit code and signal of its script, as 1:0";
     Run ' ' ["run"] "RUN" "attempts so far";
     Restarts ' ' ["restartcnt" "restarts"] "RESTARTS" "how often it was started again";
+    Stage ' ' ["stage"] "STAGE" "which of its scripts runs or is next, prep or main, when it has one that runs first";
     Suspended ' ' ["suspended"] "SUSPENDED" "since when it is suspended";
     Deadline ' ' ["deadline"] "DEADLINE" "by when it must have ended";
     TimeMin ' ' ["timemin" "time_min"] "TIME_MIN" "how far its time limit may be lowered to start it earlier";
@@ -219,6 +220,7 @@ impl Field {
             Self::Comment => return or_null(&job.comment, out),
             Self::Dependency => return or_null(&job.dependency, out),
             Self::Restarts => write!(out, "{}", job.restarts),
+            Self::Stage => return or_null(&job.stage, out),
             Self::Suspended => write_time(job.suspended, clock, out),
             Self::Deadline => write_time(job.deadline, clock, out),
             Self::TimeMin => {

@@ -92,6 +92,9 @@ pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &C
     if let Some(detail) = &job.reason_detail {
         line(text, "  details: ", detail);
     }
+    if let Some(stage) = &job.stage {
+        line(text, "  stage: ", stage);
+    }
     if let Some(dependency) = &job.dependency {
         line(text, "  dependency: ", dependency);
     }

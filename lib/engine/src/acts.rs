@@ -1,0 +1,197 @@
+//! Acts: what is done to one job that a request means, or to tasks of it: ended, put back, stopped in place, signalled, held, released.
+
+use crate::{
+    Actor, Context, Decision, Order, Refusal, RefusalKind, Verb,
+    command::{Selection, Target},
+    schedule::Orders,
+};
+use alloc::{format, vec::Vec};
+use gq_cluster::{Cluster, Event, HeldBy, Link, Phase, Run, Stopping};
+use gq_model::{End, EndReason, IndexSet, JobState, NodeName, Outcome, Reason, RunKey, TaskIndex};
+
+/// What an act sees, and what comes of it.
+pub(crate) struct Act<'a, 'd> {
+    pub cluster: &'a Cluster,
+    pub context: &'a Context,
+    pub by: Actor,
+    pub target: Target<'a>,
+    pub select: &'a Selection,
+    pub decision: &'d mut Decision,
+    pub orders: &'d mut Orders<'a>,
+}
+
+impl<'a> Act<'a, '_> {
+    /// Does what is wanted.
+    pub(crate) fn perform(&mut self, verb: &Verb) -> Result<(), Refusal> {
+        match verb {
+            Verb::Cancel => self.cancel(),
+            Verb::Requeue { hold } => self.requeue(*hold)?,
+            Verb::Suspend => {
+                self.steer("run", Order::Suspend, |run| matches!(run.phase, Phase::Running { .. }))?
+            }
+            Verb::Continue => {
+                self.steer("run", Order::Resume, |run| matches!(run.phase, Phase::Running { .. }))?
+            }
+            Verb::Signal(signal, to) => {
+                self.steer("run", |key| Order::Signal(key, *signal, *to), |run| run.started().is_some())?;
+            }
+            Verb::Hold => self.hold_back()?,
+            Verb::Release => self.release()?,
+            // Decided by `update`.
+            Verb::Update(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a state is one of those that are meant.
+    fn wants(&self, state: JobState) -> bool {
+        self.select.states.is_empty() || self.select.states.contains(&state)
+    }
+
+    /// The runs that are meant.
+    fn runs(&self) -> Vec<(TaskIndex, &'a Run)> {
+        let is_meant = |(task, run): &(&TaskIndex, &Run)| {
+            let node = self.cluster.node(&run.node);
+            let lost = node.is_some_and(|node| matches!(node.link, Link::Lost { .. }));
+            self.target.means(task.0) && self.wants(if lost { JobState::Unknown } else { run.state() })
+        };
+        self.target.job.runs.iter().filter(is_meant).map(|(task, run)| (*task, run)).collect()
+    }
+
+    fn key(&self, task: TaskIndex, run: &Run) -> RunKey {
+        RunKey { job: self.target.job.id, task, run: run.number }
+    }
+
+    /// The tasks that are meant and wait.
+    fn waiting(&self) -> IndexSet {
+        match &self.target.tasks {
+            None => self.target.job.waiting.clone(),
+            Some(tasks) => tasks.and(&self.target.job.waiting),
+        }
+    }
+
+    fn holder(&self) -> HeldBy {
+        if self.by.uid == self.target.job.uid { HeldBy::User } else { HeldBy::Admin }
+    }
+
+    fn cancel(&mut self) {
+        let tasks = if self.wants(JobState::Pending) { self.waiting() } else { IndexSet::default() };
+        if !tasks.is_empty() {
+            let detail = format!("by uid {}", self.by.uid);
+            let outcome = Outcome::without_exit(End::Cancelled, Reason::Cancelled, detail);
+            let (job, at) = (self.target.job.id, self.context.now);
+            self.decision.events.push(Event::TasksEnded { job, tasks, outcome, at });
+        }
+        self.stop(Stopping::Cancel);
+    }
+
+    fn requeue(&mut self, hold: bool) -> Result<(), Refusal> {
+        let job = self.target.job;
+        if job.spec.requeue == Some(false) {
+            let text = format!("job {} is not to be requeued (--no-requeue)", job.id);
+            return Err(Refusal::new(RefusalKind::Policy, text).hint("gqctl update --requeue=yes lets it be"));
+        }
+        self.stop(if hold { Stopping::RequeueHold(self.holder()) } else { Stopping::Requeue });
+        // What waits already is held as well.
+        if hold && !self.waiting().is_empty() {
+            self.hold_back()?;
+        }
+        Ok(())
+    }
+
+    /// Has the runs that are meant ended.
+    fn stop(&mut self, why: Stopping) {
+        for (task, run) in self.runs() {
+            // A cancel outranks a requeue; saying the same thing twice changes nothing.
+            let why = match (why, run.stopping) {
+                (_, Some(Stopping::Cancel)) => continue,
+                (_, Some(other)) if other == why => continue,
+                (
+                    Stopping::Requeue | Stopping::RequeueHold(_),
+                    Some(Stopping::Preempt { again: true, ordered: true, .. }),
+                ) => continue,
+                // It was sent a signal to make room, and may end by that yet: whatever ends it, it waits again.
+                (Stopping::Requeue | Stopping::RequeueHold(_), Some(Stopping::Preempt { .. })) => {
+                    Stopping::Preempt { again: true, due: self.context.now, ordered: true }
+                }
+                _ => why,
+            };
+            let key = self.key(task, run);
+            self.decision.events.push(Event::Stopped { key, why, by: Some(self.by.uid) });
+            let drains = self.cluster.node(&run.node).is_some_and(|node| node.drained.is_some());
+            self.orders.write(self.decision, &run.node, stop_order(key, why, self.by.admin && drains));
+        }
+    }
+
+    /// Gives an order about each of the runs that are meant and that `fits`; an error when there is none.
+    fn steer(
+        &mut self,
+        verb: &str,
+        order: impl Fn(RunKey) -> Order,
+        fits: impl Fn(&Run) -> bool,
+    ) -> Result<(), Refusal> {
+        let found: Vec<(NodeName, RunKey)> = self
+            .runs()
+            .into_iter()
+            .filter(|(_, run)| fits(run))
+            .map(|(task, run)| (run.node.clone(), self.key(task, run)))
+            .collect();
+        if found.is_empty() {
+            let text = format!("job {} does not {verb}", self.target.job.id);
+            return Err(Refusal::new(RefusalKind::Policy, text));
+        }
+        for (node, key) in found {
+            self.orders.write(self.decision, &node, order(key));
+        }
+        Ok(())
+    }
+
+    fn hold_back(&mut self) -> Result<(), Refusal> {
+        let (job, tasks, by) = (self.target.job, self.waiting(), self.holder());
+        if tasks.is_empty() {
+            let text = format!("job {} does not wait: only what waits can be held", job.id);
+            return Err(Refusal::new(RefusalKind::Policy, text));
+        }
+        if self.target.tasks.is_some() && job.array {
+            self.decision.events.push(Event::TasksHeld { job: job.id, by, tasks });
+        } else if job.held != Some(HeldBy::Admin) && job.held != Some(by) {
+            self.decision.events.push(Event::Held { job: job.id, by });
+        }
+        Ok(())
+    }
+
+    /// Releases a job with all its tasks, or the tasks that are meant.
+    fn release(&mut self) -> Result<(), Refusal> {
+        let job = self.target.job;
+        let parts = self.target.tasks.as_ref().filter(|_| job.array);
+        let tasks = parts.unwrap_or(&job.waiting);
+        let by_admin = job.held_tasks.get(&HeldBy::Admin).map(|held| held.and(tasks)).unwrap_or_default();
+        if !self.by.admin && (job.held == Some(HeldBy::Admin) || !by_admin.is_empty()) {
+            let text = format!("job {} is held by an admin", job.id);
+            return Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"));
+        }
+        if parts.is_some() && job.held.is_some() {
+            let text = format!("job {} is held as a whole, not task by task", job.id);
+            return Err(Refusal::new(RefusalKind::Policy, text).hint(format!("gqctl release {}", job.id)));
+        }
+        let held = job.held_tasks.values().fold(IndexSet::default(), |all, held| all.or(held)).and(tasks);
+        if !held.is_empty() {
+            self.decision.events.push(Event::TasksReleased { job: job.id, tasks: held });
+        }
+        if job.held.is_some() {
+            self.decision.events.push(Event::Released { job: job.id });
+        }
+        Ok(())
+    }
+}
+
+/// The order that ends a run. `drains`: an admin ends it because its node is being drained.
+pub(crate) fn stop_order(key: RunKey, why: Stopping, drains: bool) -> Order {
+    let told = |reason| if drains { EndReason::Drain } else { reason };
+    match why {
+        Stopping::Cancel => Order::Cancel(key, told(EndReason::Cancel)),
+        Stopping::Preempt { again: false, .. } => Order::Cancel(key, EndReason::Preemption),
+        Stopping::Requeue | Stopping::RequeueHold(_) => Order::Requeue(key, told(EndReason::Requeue)),
+        Stopping::Preempt { again: true, .. } => Order::Requeue(key, EndReason::Preemption),
+    }
+}
