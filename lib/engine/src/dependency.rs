@@ -5,7 +5,7 @@ use crate::{Context, Refusal, RefusalKind};
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 use gq_cluster::{Cluster, Condition, Event, Fate, Job, Next, Phase, Policy, Waits};
 use gq_model::{
-    Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, When,
+    Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, Uid, When,
 };
 
 /// What became of the tasks of a job that have ended, as it is on disk.
@@ -110,7 +110,7 @@ pub(crate) fn settle_singleton(
     cluster: &Cluster,
     waits: &mut Waits,
     id: JobId,
-    (uid, name): &(gq_model::Uid, alloc::string::String),
+    (uid, name): &(Uid, alloc::string::String),
 ) {
     let is_first = cluster.alike(*uid, name).all(|other| other.id >= id);
     for condition in waits.conditions.iter_mut().filter(|condition| condition.term == Term::Singleton) {
@@ -228,15 +228,19 @@ pub(crate) fn follow(
             heard(policy, context, job, &news, &mut events);
         }
     }
-    if cluster.job(before.id).is_none_or(|now| now.spec.name != before.spec.name) {
-        events.extend(next_singleton(cluster, before));
+    let now = cluster.job(before.id);
+    if now.is_none_or(|now| now.spec.name != before.spec.name) {
+        // One who has another name now may be the first of that name himself.
+        let names = [Some(&before.spec.name), now.map(|now| &now.spec.name)];
+        events
+            .extend(names.into_iter().flatten().filter_map(|name| next_singleton(cluster, before.uid, name)));
     }
     events
 }
 
-/// The first of the jobs that have the name of one that lives no more, or has another name now.
-fn next_singleton(cluster: &Cluster, before: &Job) -> Option<Event> {
-    let first = cluster.alike(before.uid, &before.spec.name).next()?;
+/// Lets the first of the jobs of a user and name go on, when one of them lives no more, or has changed his name.
+fn next_singleton(cluster: &Cluster, uid: Uid, name: &str) -> Option<Event> {
+    let first = cluster.alike(uid, name).next()?;
     let conditions = &first.waits.as_ref()?.conditions;
     let is_it = |condition: &Condition| condition.term == Term::Singleton && condition.fate == Fate::Open;
     let at = conditions.iter().position(is_it)?;
