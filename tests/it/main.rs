@@ -25,6 +25,7 @@ mod messages;
 mod names;
 mod order;
 mod personal;
+mod reports;
 mod running;
 mod sim;
 mod steering;

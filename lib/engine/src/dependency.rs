@@ -5,7 +5,7 @@ use crate::{Context, Refusal, RefusalKind};
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 use gq_cluster::{Cluster, Condition, Event, Fate, Job, Next, Phase, Policy, Waits};
 use gq_model::{
-    Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, When,
+    Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, Uid, When,
 };
 
 /// What became of the tasks of a job that have ended, as it is on disk.
@@ -125,7 +125,7 @@ pub(crate) fn settle_singleton(
     cluster: &Cluster,
     waits: &mut Waits,
     id: JobId,
-    (uid, name): &(gq_model::Uid, alloc::string::String),
+    (uid, name): &(Uid, alloc::string::String),
 ) {
     let is_first = cluster.alike(*uid, name).all(|other| other.id >= id);
     for condition in waits.conditions.iter_mut().filter(|condition| condition.term == Term::Singleton) {

@@ -68,7 +68,7 @@ fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcom
         (End::Cancelled | End::NodeFail, Some(Stopping::RequeueHold(by))) => (outcome, held(Some(by))),
         // A cancel that came after a requeue, or while the node was away and then booted: what was wanted is done.
         (End::Cancelled | End::NodeFail, Some(Stopping::Cancel)) => {
-            (Outcome { reason: Reason::Cancelled, ..outcome }, Next::Over)
+            (Outcome { end: End::Cancelled, reason: Reason::Cancelled, ..outcome }, Next::Over)
         }
         // A cancel that came after the signal to make room, of which it died.
         (End::Failed, Some(Stopping::Cancel)) if outcome.signal == Some(preempt::SIGTERM) => {

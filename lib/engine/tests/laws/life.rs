@@ -208,6 +208,12 @@ fn one_of_a_name_at_a_time() {
     world.command(ANN, Verb::Update(vec![Change::Name("other".into())]), named(JobId(2)));
     world.turn();
     assert_eq!(job(&world, 3).runs.len(), 1);
+    // And whoever gets a name that nobody has need not wait.
+    let next = submitted(&mut world, 5, r#""dependency":"singleton""#);
+    assert_eq!(reason(&world, next), Reason::Dependency);
+    world.command(ANN, Verb::Update(vec![Change::Name("his own".into())]), named(JobId(next)));
+    world.turn();
+    assert_eq!(job(&world, next).runs.len(), 1);
 }
 
 #[test]

@@ -148,6 +148,23 @@ fn a_run_that_a_reboot_killed_is_node_fail_even_if_the_node_remembers_nothing() 
 }
 
 #[test]
+fn a_run_that_was_cancelled_while_its_node_was_away_is_cancelled_though_the_node_booted() {
+    for wiped in [false, true] {
+        let mut world = World::joined();
+        let key = running(&mut world);
+        world.command(ANN, Verb::Cancel, named(key.job));
+        world.turn();
+        let now = world.now;
+        world.nodes[0].reboot(now, wiped);
+        world.nodes[0].join();
+        report(&mut world);
+        world.settle();
+        let outcome = &world.post.over[&key.job];
+        assert_eq!((outcome.end, outcome.reason), (End::Cancelled, Reason::Cancelled));
+    }
+}
+
+#[test]
 fn a_node_that_begins_a_new_life_in_the_same_boot_keeps_its_run() {
     let mut world = World::joined();
     running(&mut world);
