@@ -1,32 +1,14 @@
 //! Arrays and what belongs to them, as users see them: submitted, looked at, run again where they failed.
 
-use crate::lab::{Job, Lab, finish, program_path, until};
+mod lives;
+
+use crate::lab::{Lab, finish, program_path, until};
 use gq_model::End;
-use serde_json::Value;
 use std::{
     fs,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
-
-/// What `gqstat` lists of an array, as `TASKS STATE`, in order of tasks.
-fn lines(lab: &Lab, words: &str) -> Vec<String> {
-    let said = lab.say(&format!("gqstat -h -t all -o jobid,state {words}")).ok();
-    let mut lines: Vec<String> =
-        said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    lines.sort();
-    lines
-}
-
-/// Waits until nothing of an array waits or runs, and returns how far it is.
-#[track_caller]
-fn over(lab: &Lab, job: Job<'_>) -> Value {
-    until("the array is over", || {
-        let said = lab.say(&format!("gqstat --json -j {}", job.id)).ok();
-        let array = serde_json::from_str::<Value>(&said).unwrap()["arrays"][0].clone();
-        (array["waiting"] == 0 && array["running"] == 0).then_some(array)
-    })
-}
 
 /// `--rerun-failed` takes script, arguments and environment of the first time, whatever has become of them since.
 #[test]
@@ -90,30 +72,27 @@ fn an_array_is_one_line_while_it_waits_and_what_ended_alike_is_one() {
                 case $GQ_ARRAY_TASK_ID in 3) exit 4;; 5|6) exit 2;; esac\n";
     let job = lab.script("-H --array=1-9%3", text);
     let id = job.id;
-    assert_eq!(lines(&lab, ""), [format!("{id}_[1-9%3] PENDING")]);
-    let split = lines(&lab, "-r");
+    assert_eq!(lab.lines(""), [format!("{id}_[1-9%3] PENDING")]);
+    let split = lab.lines("-r");
     assert_eq!((split.len(), split[4].clone()), (9, format!("{id}_5 PENDING")));
     assert_eq!(lab.list(&format!("-j {id}")).len(), 1, "in JSON what waits is one element for each reason");
     lab.ctl(&format!("release {id}"));
-    let array = over(&lab, job);
+    let array = job.over();
     assert_eq!(
         (&array["tasks"], &array["ended"]["COMPLETED"], &array["ended"]["FAILED"]),
         (&9.into(), &6.into(), &3.into())
     );
-    let alike = lines(&lab, &format!("-j {id}"));
+    let alike = lab.lines(&format!("-j {id}"));
     assert_eq!(
         alike,
         [format!("{id}_3 FAILED"), format!("{id}_[1-2,4,7-9] COMPLETED"), format!("{id}_[5-6] FAILED")]
     );
-    assert_eq!(lines(&lab, &format!("-r -j {id}")).len(), 9);
+    assert_eq!(lab.lines(&format!("-r -j {id}")).len(), 9);
     let list = lab.list(&format!("-j {id}"));
     assert_eq!(list.len(), 9, "in JSON each that has run is one element");
     let third = list.iter().find(|task| task["array_task_id"] == 3).unwrap();
     assert_eq!((&third["exit_code"], &third["id"]), (&4.into(), &id.into()));
-    assert_eq!(
-        lines(&lab, &format!("-j {id}_[4-5]")),
-        [format!("{id}_4 COMPLETED"), format!("{id}_5 FAILED")]
-    );
+    assert_eq!(lab.lines(&format!("-j {id}_[4-5]")), [format!("{id}_4 COMPLETED"), format!("{id}_5 FAILED")]);
     assert_eq!(fs::read_to_string(lab.work(format!("frames-{id}_7.log"))).unwrap(), format!("{id} 7\n"));
     let table = lab.say(&format!("gqstat -j {id}")).ok();
     let bar = table.lines().last().unwrap();
@@ -138,7 +117,7 @@ fn each_line_of_a_file_is_a_task_and_those_that_failed_run_again_with_theirs() {
     let again = lab.run("gqsub", &["--parsable", "--wait", "--rerun-failed", &job.id.to_string()]);
     assert_eq!(again.code, 0, "{again:?}");
     let again = lab.job(&again.out);
-    assert_eq!(lines(&lab, &format!("-j {}", again.id)), [format!("{}_[1,3] COMPLETED", again.id)]);
+    assert_eq!(lab.lines(&format!("-j {}", again.id)), [format!("{}_[1,3] COMPLETED", again.id)]);
     assert_eq!([1, 3].map(out), ["two words|", "$(id) 'x'|"]);
     lab.run("gqsub", &["--rerun-failed", &again.id.to_string()]).refused(1);
 }
@@ -148,19 +127,19 @@ fn parts_of_an_array_are_cancelled_held_and_changed() {
     let lab = Lab::with_cards(0);
     let job = lab.submit("--array=0-9%1 --output=/dev/null", "sleep 600");
     let id = job.id;
-    until("the first task runs", || lines(&lab, "").contains(&format!("{id}_0 RUNNING")).then_some(()));
+    until("the first task runs", || lab.lines("").contains(&format!("{id}_0 RUNNING")).then_some(()));
     assert_eq!(lab.say(&format!("gqcancel {id}_[7-9]")).code, 0);
     lab.ctl(&format!("hold {id}_[4-6]"));
-    let seen = lines(&lab, &format!("-j {id}"));
+    let seen = lab.lines(&format!("-j {id}"));
     for line in ["0 RUNNING", "[1-3%1] PENDING", "[4-6%1] PENDING", "[7-9] CANCELLED"] {
         assert!(seen.contains(&format!("{id}_{line}")), "{line}: {seen:?}");
     }
     lab.ctl(&format!("update {id} --array-throttle=2 --name=renamed"));
-    until("another one runs", || lines(&lab, "").contains(&format!("{id}_1 RUNNING")).then_some(()));
-    assert!(lines(&lab, "").contains(&format!("{id}_[2-3%2] PENDING")), "{:?}", lines(&lab, ""));
+    until("another one runs", || lab.lines("").contains(&format!("{id}_1 RUNNING")).then_some(()));
+    assert!(lab.lines("").contains(&format!("{id}_[2-3%2] PENDING")), "{:?}", lab.lines(""));
     assert_eq!(job.word("name"), "renamed");
     assert_eq!(lab.say(&format!("gqcancel {id}")).code, 0);
-    assert_eq!(over(&lab, job)["ended"]["CANCELLED"], 10);
+    assert_eq!(job.over()["ended"]["CANCELLED"], 10);
     assert_eq!(job.word("name"), "renamed", "also when all has ended");
 }
 

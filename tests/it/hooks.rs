@@ -11,12 +11,12 @@ use std::{
 use tempfile::TempDir;
 
 /// A site with programs around its jobs, and a folder in which they leave their traces.
-struct Site {
+pub struct Site {
     dir: TempDir,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("gq-hooks-").tempdir_in("/tmp").unwrap();
         for folder in ["", "prolog.d", "epilog.d"] {
             let path = dir.path().join(folder);
@@ -31,7 +31,7 @@ impl Site {
     }
 
     /// Puts a program, such as `prolog.d/10-check`; `$D` is the folder of traces.
-    fn put(&self, name: &str, text: &str) -> &Self {
+    pub fn put(&self, name: &str, text: &str) -> &Self {
         let text = format!("#!/bin/sh\nD={}\n{text}\n", self.dir.path().display());
         fs::write(self.path(name), text).unwrap();
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -43,7 +43,7 @@ impl Site {
         format!("[hooks]\nprolog_dir = \"{dir}/prolog.d\"\nepilog_dir = \"{dir}/epilog.d\"\n{more}")
     }
 
-    fn lab(&self, count: u32, more: &str) -> Lab {
+    pub fn lab(&self, count: u32, more: &str) -> Lab {
         Plan::new().node("n1", &cards(count)).tables(&self.conf(more)).start()
     }
 

@@ -244,6 +244,17 @@ impl Lab {
         Job::new(self, id.trim().parse().unwrap_or_else(|e| panic!("{id:?}: {e}")))
     }
 
+    /// Waits for a file in the work folder, which a job makes as a sign.
+    #[track_caller]
+    pub fn until_file(&self, name: &str) {
+        until(&format!("the file {name}"), || self.work(name).exists().then_some(()));
+    }
+
+    /// What is in a file of the work folder; nothing when there is none.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.work(name)).unwrap_or_default()
+    }
+
     /// Writes a file into the work folder, for the lab's owner.
     pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.work(name);
@@ -265,6 +276,16 @@ impl Lab {
         let answer = self.say(&format!("gqstat --json {words}")).ok();
         let answer: Value = serde_json::from_str(&answer).unwrap();
         answer["jobs"].as_array().unwrap().clone()
+    }
+
+    /// What `gqstat` lists, as `TASKS STATE`, in order of tasks; tasks that ended alike or wait for the same are one line.
+    #[track_caller]
+    pub fn lines(&self, words: &str) -> Vec<String> {
+        let said = self.say(&format!("gqstat -h -t all -o jobid,state {words}")).ok();
+        let mut lines: Vec<String> =
+            said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        lines.sort();
+        lines
     }
 
     /// The numbers of all processes that bear this lab's mark: daemons, supervisors, jobs.
@@ -332,7 +353,8 @@ pub fn finish(command: &mut Command) -> Said {
     said(&command.output().unwrap_or_else(|e| panic!("{command:?}: {e}")))
 }
 
-fn said(output: &std::process::Output) -> Said {
+/// What a client said, of how it ended.
+pub fn said(output: &std::process::Output) -> Said {
     use std::os::unix::process::ExitStatusExt;
     let status = output.status;
     Said {

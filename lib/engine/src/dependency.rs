@@ -85,10 +85,11 @@ pub(crate) fn conditions(
     for term in &asked.terms {
         let mut condition = Condition::new(term.clone());
         if let Term::Job { when, on } = term {
-            if on.job == id {
+            let live = cluster.job(on.job);
+            // A job that is being submitted has no id yet that anybody could know.
+            if on.job == id && live.is_some() {
                 return refused(term, "a job cannot wait for itself");
             }
-            let live = cluster.job(on.job);
             let told = past.iter().find(|past| past.job == on.job);
             let known = match (live, told) {
                 (None, None) => {

@@ -71,6 +71,19 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Waits until nothing of an array waits or runs, and returns how far it is.
+    #[track_caller]
+    pub fn over(&self) -> Value {
+        until(&format!("the array {} is over", self.id), || {
+            let said = self.lab.say(&format!("gqstat --json -j {}", self.id));
+            if said.code == 3 {
+                return None;
+            }
+            let array = serde_json::from_str::<Value>(&said.ok()).unwrap()["arrays"][0].clone();
+            (array["waiting"] == 0 && array["running"] == 0).then_some(array)
+        })
+    }
+
     /// Waits for its end, which has to be a good one, and returns what it wrote.
     #[track_caller]
     pub fn output(&self) -> String {
