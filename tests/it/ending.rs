@@ -280,8 +280,11 @@ fn a_suspended_job_stands_still_with_all_its_processes_until_it_is_resumed() {
     lab.ctl(&format!("suspend {}", job.id));
     job.when("is suspended", |view| view["state"] == "SUSPENDED");
     assert_eq!(lab.run("gqstat", &["-h", "-t", "S", "-o", "%i %t"]).ok(), format!("{} S\n", job.id));
-    let states: Vec<Option<char>> = pids(&lab, "pids").into_iter().map(process).collect();
-    assert_eq!(states, [Some('T'); 3]);
+    // Each takes the signal when it is its turn on a processor.
+    until("all stand still", || {
+        let states: Vec<Option<char>> = pids(&lab, "pids").into_iter().map(process).collect();
+        (states == [Some('T'); 3]).then_some(())
+    });
     let stood = ticks();
     assert_eq!((held(&lab), waits.state()), (1, JobState::Pending), "it keeps its card");
     lab.say(&format!("gqctl suspend {}", waits.id)).refused(1);
