@@ -35,7 +35,8 @@ fn cards_are_taken_only_when_all_is_prepared() {
     assert_eq!((&view["stage"], &view["gpus"].as_array().unwrap().len()), (&"prep".into(), &0), "{view}");
     assert_eq!(shown(&lab, job), "RUNNING prep");
     assert_eq!(lab.read("seen"), "prep [] [] 2 1\n");
-    assert!(lab.say(&format!("gqstat -l -j {}", job.id)).ok().contains("prep"), "the long list says it");
+    let held = lab.say(&format!("gqstat -h -o gpus,gres -j {}", job.id)).ok();
+    assert_eq!(held.split_whitespace().collect::<Vec<_>>(), ["0", "N/A"]);
     lab.file("prepared", "");
     let view = job.when("waits for its card", |view| view["state"] == "PENDING");
     assert_eq!(view["stage"], "main", "{view}");

@@ -171,7 +171,7 @@ impl Job {
         self.held_tasks.retain(|_, held| !held.is_empty());
     }
 
-    /// A task waits again after a run: each task of an array by itself.
+    /// A task waits again after a run, each by itself.
     pub(crate) fn wait_again(
         &mut self,
         key: RunKey,
@@ -179,16 +179,12 @@ impl Job {
     ) {
         self.waiting.insert(key.task.0);
         self.attempts.insert(key.task, key.run);
-        if self.array {
-            if let Some(at) = not_before {
-                self.resting.insert(key.task, at);
-            }
-            if let Some(by) = held {
-                self.hold_tasks(by, &IndexSet::range(key.task.0, key.task.0));
-            }
-        } else {
-            self.not_before = not_before.max(self.not_before);
-            self.held = held.or(self.held);
+        if let Some(at) = not_before {
+            self.resting.insert(key.task, at);
+        }
+        match held {
+            Some(by) if self.array => self.hold_tasks(by, &IndexSet::range(key.task.0, key.task.0)),
+            _ => self.held = held.or(self.held),
         }
     }
 }

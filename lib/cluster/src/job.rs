@@ -263,7 +263,7 @@ pub struct Job {
     /// Tasks of an array that are held by themselves, by whom.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_tasks: BTreeMap<HeldBy, IndexSet>,
-    /// Tasks of an array that pause between two attempts, and until when.
+    /// Tasks that pause between two attempts, and until when.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resting: BTreeMap<TaskIndex, Timestamp>,
     /// What it waits for of other jobs.

@@ -353,6 +353,9 @@ pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
     (view.first_promise, view.last_promise) = (run.first_promise, run.last_promise);
     view.cpus = run.cpus;
     view.memory_mib = run.memory;
+    if let Some(limit) = run.time_limit {
+        view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
+    }
     view.gpus = run.node.as_ref().map(|node| gpus(node, &run.cards)).unwrap_or_default();
     view.exit_code = run.outcome.exit_code;
     view.signal = run.outcome.signal;

@@ -40,7 +40,7 @@ reasons! {
     ArrayTaskLimit => "JobArrayTaskLimit",
     /// It could not end before its deadline.
     Deadline => "DeadLine",
-    /// It waits for some time before it is tried again.
+    /// It failed or could not be started, and waits for some time before it is tried again.
     Backoff => "Backoff",
     /// Its partition is down: it starts no jobs at present.
     PartitionDown => "PartitionDown",

@@ -140,7 +140,11 @@ impl History {
 fn amend(new: &mut NewJob, what: Amendment) {
     match what {
         Amendment::Spec(spec) => new.spec = spec,
-        Amendment::Shape(shape, payer) => (new.shape, new.payer) = (shape, payer),
+        Amendment::Shape(shape, payer) => {
+            new.payer = payer;
+            // Of a job of two stages it is what its own script needs.
+            *new.main.as_mut().unwrap_or(&mut new.shape) = shape;
+        }
         Amendment::Priority(priority) => new.priority = priority,
         Amendment::AtOnce(most) => new.at_once = most,
         Amendment::NotBefore(_) | Amendment::Waits(_) | Amendment::RunLimit(..) => {}

@@ -6,7 +6,9 @@ use crate::{
     record,
 };
 use gq_cluster::{Event, NewJob};
-use gq_model::{CardUse, JobId, MiB, NodeName, Outcome, RunNumber, TaskIndex, Timestamp, Token, Uid};
+use gq_model::{
+    CardUse, JobId, MiB, NodeName, Outcome, RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
+};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use std::{path::Path, time::Duration};
 
@@ -39,6 +41,8 @@ pub struct EndedRun {
     pub worth: u32,
     /// What it was charged for each second, in thousandths of a card.
     pub rate: u32,
+    /// The time limit it had; none when it had none, or was written by a program that did not keep it.
+    pub time_limit: Option<Seconds>,
     /// When it was given what it held; it was charged from then on.
     pub allocated: Option<Timestamp>,
     /// When its job was first promised to start.
@@ -207,5 +211,6 @@ pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
         allocated: row.get::<_, Option<i64>>(24)?.map(Timestamp),
         rate: row.get(25)?,
         worth: row.get(26)?,
+        time_limit: row.get::<_, Option<i64>>(27)?.map(|limit| Seconds(unsigned(limit))),
     })
 }

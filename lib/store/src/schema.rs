@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::{path::Path, time::Duration};
 
 /// The newest format this program knows.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 /// The oldest format it reads.
 const OLDEST: i64 = 2;
 /// Pages in the write-ahead log before it is folded into the database: 16 MiB.
@@ -31,12 +31,20 @@ CREATE TABLE run(
   submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
-  rate INTEGER NOT NULL, worth INTEGER NOT NULL,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
 CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
 CREATE INDEX run_partition ON run(partition, ended);
+";
+
+/// What makes a file of format 2 one of format 3: runs know the time limit that they had.
+const FROM_2: &str = "
+BEGIN IMMEDIATE;
+ALTER TABLE run ADD COLUMN time_limit INTEGER;
+UPDATE meta SET value = 3 WHERE key = 'format';
+COMMIT;
 ";
 
 fn tune(conn: &Connection) -> Result<(), StoreError> {
@@ -83,6 +91,9 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     let id: String = conn.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?;
     let cluster_id = id.parse().map_err(|e| StoreError::Damaged(format!("meta.cluster: {e}")))?;
     tune(&conn)?;
+    if format == 2 {
+        conn.execute_batch(FROM_2)?;
+    }
     conn.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", [epoch])?;
     let epoch = u64::try_from(epoch).map_err(|_| StoreError::Damaged("meta.epoch is negative".into()))?;
     Ok(Store { conn, cluster_id, epoch: Epoch(epoch) })

@@ -335,8 +335,25 @@ fn the_columns_of_a_run_are_what_reports_look_for() {
 }
 
 #[test]
+fn a_file_of_the_format_before_is_read_and_goes_on() {
+    let mut life = Life::first();
+    life.turn(&node());
+    life.turn(&[submitted(), allocated()]);
+    drop(life.store);
+    let conn = rusqlite::Connection::open(life.place.database()).unwrap();
+    let old = "ALTER TABLE run DROP COLUMN time_limit; UPDATE meta SET value = 2 WHERE key = 'format'";
+    conn.execute_batch(old).unwrap();
+    conn.close().unwrap();
+    life.store = life.place.store().unwrap();
+    life.turn(&[ended(Next::Over)]);
+    let job = life.history().job(JobId(1)).unwrap().unwrap();
+    assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
+    assert!(job.runs[0].time_limit.is_some());
+}
+
+#[test]
 fn files_of_another_format_are_refused_untouched() {
-    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 2")] {
+    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 3")] {
         let life = Life::first();
         drop(life.store);
         let path = life.place.database();

@@ -214,6 +214,8 @@ fn tasks_are_held_released_and_requeued_by_themselves() {
     // One of them runs a second time, and nothing else of the array does.
     lab.ctl(&format!("requeue {id}_1"));
     until("one has run again", || lab.read("runs").contains("1 2\n").then_some(()));
+    lab.ctl(&format!("requeue --hold {id}_0"));
+    until("it waits, held", || lab.lines("").contains(&format!("{id}_[0,3,5%2] PENDING")).then_some(()));
     assert_eq!(lab.say(&format!("gqcancel {id}_0")).code, 0);
     until("nothing runs", || lab.list("-t RUNNING,STARTING,COMPLETING").is_empty().then_some(()));
     let mut runs: Vec<String> = lab.read("runs").lines().map(str::to_owned).collect();

@@ -95,6 +95,7 @@ fn what_is_no_point_in_time_is_refused() {
     begin_at("2126-11-30", NOW, "Europe/London").unwrap();
 }
 
+/// B171: what was to begin in the hour that comes twice never began. B173: days were counted as so many seconds.
 #[test]
 fn a_change_of_the_clocks_neither_loses_nor_repeats_a_start() {
     // London's clocks go back on 2026-10-25 at 02:00 (01:00 UTC) and forward on 2027-03-28 at 01:00.

@@ -163,7 +163,9 @@ impl Field {
             Self::Left => out.write_str(&format_limit(left(job, clock.now))),
             Self::NodeCount => write!(out, "{}", job.nodes.len().max(1)),
             Self::Cpus => write!(out, "{}", job.cpus),
-            Self::Gres if job.gpus.is_empty() && job.gpu_count == 0 => out.write_str(NOT_KNOWN),
+            Self::Gres if (job.gpus.is_empty() && job.gpu_count == 0) || prepares(job) => {
+                out.write_str(NOT_KNOWN)
+            }
             Self::Gres if job.gpus.is_empty() => match job.gpu_profile.as_ref().or(job.gpu_model.as_ref()) {
                 None => write!(out, "gpu:{}", job.gpu_count),
                 Some(kind) => write!(out, "gpu:{kind}:{}", job.gpu_count),
@@ -173,6 +175,7 @@ impl Field {
                 Some(profile) => write!(out, "gpu:{profile}:{count}"),
             }),
             Self::GpusAsked => write_asked(job, out),
+            Self::Gpus if prepares(job) => out.write_str("0"),
             Self::Gpus if job.gpus.is_empty() => write_asked(job, out),
             Self::Gpus => write_cards(job, out, |count, slice, out| match slice {
                 None => write!(out, "{count}"),
@@ -311,6 +314,11 @@ pub(crate) fn write_asked(job: &JobView, out: &mut String) -> std::fmt::Result {
         (None, Some(memory)) => write!(out, "{count},gpu-mem>={}", format_size(memory)),
         (Some(kind), Some(memory)) => write!(out, "{kind}:{count},gpu-mem>={}", format_size(memory)),
     }
+}
+
+/// Whether its first script of two has a node: it holds none of the cards that the job asks for.
+fn prepares(job: &JobView) -> bool {
+    job.stage.as_deref() == Some("prep") && !job.nodes.is_empty()
 }
 
 /// Writes how many cards and slices a job holds.

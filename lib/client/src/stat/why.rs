@@ -27,7 +27,7 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
             "as many tasks of its array run as may at a time: gqctl update --array-throttle changes that"
         }
         Reason::Deadline => "it could not end before its deadline (--deadline)",
-        Reason::Backoff => "it failed, and waits for some time before it is tried again (--retry)",
+        Reason::Backoff => "it failed or could not be started, and is tried again after a pause",
         Reason::Prolog => "the site's prolog failed",
         Reason::WaitedTooLong => "it waited longer than its user wanted it to (--max-wait)",
         Reason::PrepFailed => "the script that was to prepare it failed (--prep)",

@@ -241,7 +241,7 @@ fn a_card_that_is_gone_fails_only_what_needs_it_and_is_waited_for() {
         let before = world.now;
         world.deliver_orders(0, usize::MAX, Some(Trouble::CardGone));
         report(&mut world);
-        let pause = world.cluster.job(JobId(1)).and_then(|job| job.not_before);
+        let pause = world.cluster.job(JobId(1)).and_then(|job| job.resting.get(&TaskIndex(0)).copied());
         pauses.extend(pause.map(|until| until.micros_since(before) / 1_000_000));
         world.now = world.now.after(Seconds(400));
     }

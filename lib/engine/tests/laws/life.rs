@@ -277,7 +277,7 @@ fn what_failed_is_tried_again_after_growing_pauses() {
     let id = submitted(&mut world, 1, r#""retry":{"times":2,"exits":[75]}"#);
     for (run, pause) in [(1, 1), (2, 2)] {
         run_to(&mut world, key(id, 0, run), 75);
-        assert_eq!(job(&world, id).not_before, Some(world.now.after(Seconds(pause))));
+        assert_eq!(job(&world, id).resting.get(&TaskIndex(0)), Some(&world.now.after(Seconds(pause))));
         world.now = world.now.after(Seconds(pause));
         world.turn();
     }

@@ -259,7 +259,7 @@ fn starts_that_fail_by_the_sites_fault_are_tried_again_and_drain_the_node_not_th
     world.deliver_orders(0, 1, Some(Trouble::Of(Fault::Site)));
     report(&mut world);
     assert!(drained(&world));
-    assert!([2, 3].iter().all(|id| world.cluster.job(JobId(*id)).unwrap().not_before.is_some()));
+    assert!([2, 3].iter().all(|id| !world.cluster.job(JobId(*id)).unwrap().resting.is_empty()));
     world.drain(0, None);
     world.settle();
     assert!([2, 3].iter().all(|id| end_of(&world, *id) == End::Completed));
@@ -280,7 +280,7 @@ fn a_failed_prolog_or_epilog_drains_the_node_at_once_and_once() {
     world.deliver_orders(0, usize::MAX, Some(Trouble::Prolog));
     report(&mut world);
     assert_eq!((why(&world).as_deref(), drains(&world)), (Some("no"), 1));
-    let waits = |world: &World, id| world.cluster.job(JobId(id)).unwrap().not_before.is_some();
+    let waits = |world: &World, id| !world.cluster.job(JobId(id)).unwrap().resting.is_empty();
     assert!([1, 2].iter().all(|id| waits(&world, *id)));
     world.drain(0, None);
     world.settle();
