@@ -39,20 +39,33 @@ const fn not_yet(report: u32, words: &'static str) -> Answer {
 
 const ANSWERS: &[Answer] = &[
     // Arrays and dependencies.
-    by(65, &["model::dependency::dependencies_are_read_as_slurm_reads_them_and_mistakes_are_refused"]),
-    by(67, &["it::forms::what_is_not_built_is_refused_by_file_line_and_name"]),
-    by(69, &["engine::life::who_waits_for_a_cancelled_job_is_told"]),
-    by(71, &["engine::life::who_waits_for_a_cancelled_job_is_told"]),
-    by(73, &["engine::life::tasks_follow_tasks", "engine::life::minutes_after_a_start_are_minutes"]),
-    by(75, &["it::arrays::parts_of_an_array_are_cancelled_held_and_changed"]),
+    by(65, &["it::dependencies::conditions_are_joined_by_and_or_by_or_and_never_by_both"]),
+    by(67, &["it::dependencies::what_is_no_dependency_is_refused_and_unknown_ids_are_named"]),
+    by(69, &["it::dependencies::a_job_that_is_cancelled_before_it_began_did_not_complete"]),
+    by(71, &["it::dependencies::what_runs_is_left_alone_by_what_others_come_to"]),
+    by(
+        73,
+        &[
+            "it::dependencies::arrays_and_their_tasks_are_waited_for",
+            "it::dependencies::what_is_no_dependency_is_refused_and_unknown_ids_are_named",
+            "engine::life::minutes_after_a_start_are_minutes",
+        ],
+    ),
+    by(75, &["it::lives::index_0_is_a_task_like_others"]),
     by(
         77,
         &[
+            "it::lives::what_is_no_array_is_refused_and_an_array_has_a_bound",
             "model::array::arrays_are_read_as_slurm_reads_them_and_nothing_large_is_made_of_mistakes",
-            "engine::life::too_large_an_array_is_refused_with_the_bound",
         ],
     ),
-    by(79, &["engine::life::an_array_is_one_record_and_never_more_of_it_run_than_may"]),
+    by(
+        79,
+        &[
+            "it::lives::never_more_tasks_run_at_a_time_than_was_said",
+            "it::lives::how_many_tasks_run_at_a_time_changes_while_they_run",
+        ],
+    ),
     // Cancels that meet something else.
     by(49, &["it::ending::a_cancel_during_starts_that_fail_makes_one_end"]),
     by(
@@ -69,7 +82,13 @@ const ANSWERS: &[Answer] = &[
             "it::ending::a_thousand_tasks_are_cancelled_in_one_call_and_none_besides",
         ],
     ),
-    by(55, &["it::ending::a_thousand_tasks_are_cancelled_in_one_call_and_none_besides"]),
+    by(
+        55,
+        &[
+            "it::lives::only_the_tasks_that_are_named_are_cancelled",
+            "it::ending::a_thousand_tasks_are_cancelled_in_one_call_and_none_besides",
+        ],
+    ),
     by(57, &["it::hooks::a_prolog_that_fails_one_task_leaves_the_others"]),
     by(59, &["it::ending::what_has_ended_is_not_requeued_and_what_it_used_stays"]),
     by(
@@ -143,13 +162,17 @@ const ANSWERS: &[Answer] = &[
     by(
         167,
         &[
+            "it::time::absurd_times_are_refused_or_bounded_and_the_queue_answers",
             "ask::begin::what_is_no_point_in_time_is_refused",
             "ask::refusals::a_bad_value_is_refused_with_its_place",
         ],
     ),
     by(
         169,
-        &["supervisor::steering::a_short_run_is_warned_when_half_of_its_limit_is_over_and_never_at_once"],
+        &[
+            "it::time::a_job_is_warned_before_its_limit_and_never_at_its_start",
+            "supervisor::steering::a_short_run_is_warned_when_half_of_its_limit_is_over_and_never_at_once",
+        ],
     ),
     by(171, &["ask::begin::a_change_of_the_clocks_neither_loses_nor_repeats_a_start"]),
     by(173, &["ask::begin::a_change_of_the_clocks_neither_loses_nor_repeats_a_start"]),
