@@ -49,6 +49,11 @@ fn cards_are_taken_only_when_all_is_prepared() {
     lab.file("go", "");
     assert_eq!(other.ended(), End::Completed);
     assert_eq!(job.output(), "main [0] 2 none\n");
+    assert_eq!(
+        (&job.view()["run"], &job.view()["restarts"]),
+        (&2.into(), &0.into()),
+        "its script was begun once"
+    );
     assert_eq!(lab.list(&format!("-j {}", job.id)).len(), 1);
 }
 

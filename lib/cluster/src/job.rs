@@ -380,6 +380,12 @@ impl Job {
     pub fn next_run(&self, task: TaskIndex) -> RunNumber {
         RunNumber(self.attempts.get(&task).map_or(0, |n| n.0).saturating_add(1))
     }
+    /// How often the script of `task` was begun before, when there were so many runs: those of the script that goes first, which are the
+    /// first task's, do not count.
+    pub fn restarts(&self, task: TaskIndex, runs_before: u32) -> u32 {
+        let first = self.spec.array.as_ref().map_or(Some(0), |array| array.tasks.first());
+        if first == Some(task.0) { runs_before.saturating_sub(self.prep_runs) } else { runs_before }
+    }
     /// The key of the live run of `task`.
     pub fn run_key(&self, task: TaskIndex) -> Option<RunKey> {
         self.runs.get(&task).map(|run| RunKey { job: self.id, task, run: run.number })

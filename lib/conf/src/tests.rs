@@ -212,7 +212,7 @@ gpu = [{ model = "x", memory = "1G", slices = ["9x"] }]
             "\"conservative\"",
         ),
         (12, 13, "expected a duration in quotes", ""),
-        (13, 18, "expected a whole number from 1 to 10000000, found 0", ""),
+        (13, 18, "expected a whole number from 1 to 4000000, found 0", ""),
         (14, 1, "unknown key `kill_wiat` in [scheduler]", "`kill_wait`"),
         (20, 8, "partition `main` is declared already, in line 16", ""),
         (21, 11, "there is a default partition already, in line 18", ""),

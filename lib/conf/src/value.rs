@@ -21,8 +21,8 @@ pub(crate) const MAX_LIST: usize = 4096;
 pub(crate) const MAX_CARDS: i64 = 64;
 /// Most cpus of a node.
 const MAX_CPUS: i64 = 1 << 16;
-/// Most tasks of an array that may be allowed.
-const MAX_ARRAY: i64 = 10_000_000;
+/// Most tasks of an array that may be allowed: what a request may name.
+const MAX_ARRAY: i64 = gq_model::MAX_TASKS.cast_signed();
 /// Most live job records that may be allowed.
 const MAX_JOBS: i64 = 100_000_000;
 /// Highest tier.

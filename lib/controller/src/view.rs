@@ -191,7 +191,7 @@ pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet, apart: Apa
     view.expected_node = place.filter(|_| apart.is_none()).cloned();
     view.first_promise = job.first_promise;
     view.last_promise = sight.board.outlook.reserved.get(&job.id).map(|(at, _)| *at);
-    view.restarts = restarts(job, attempts.0);
+    view.restarts = job.restarts(first, attempts.0);
     view.stage = stage(job, job.stage());
     view.array_tasks = job.array.then(|| match job.at_once {
         Some(most) => format!("{tasks}%{most}"),
@@ -237,16 +237,11 @@ pub(crate) fn waiting_task(job: &Job, all: &JobView, task: u32) -> JobView {
         array_task_id: Some(task),
         array_tasks: None,
         run: attempts.0,
-        restarts: restarts(job, attempts.0),
+        restarts: job.restarts(TaskIndex(task), attempts.0),
         ..all.clone()
     };
     (view.stdout, view.stderr) = files(job.id, &job.user, &job.spec, true, (TaskIndex(task), attempts), None);
     view
-}
-
-/// How often a task was started again: runs of the script that goes first are no starts of the job's own.
-fn restarts(job: &Job, runs_before: u32) -> u32 {
-    runs_before.saturating_sub(job.prep_runs)
 }
 
 /// The word for a stage of a job that has two.
@@ -274,7 +269,7 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
     view.cpus = run.cpus;
     view.memory_mib = run.memory;
     view.gpus = gpus(&run.node, &run.cards);
-    view.restarts = restarts(job, run.number.0.saturating_sub(1));
+    view.restarts = job.restarts(task, run.number.0.saturating_sub(1));
     view.stage = stage(job, run.stage);
     if let Some(limit) = run.own_limit {
         view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
@@ -344,7 +339,7 @@ pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
     let never_started = run.node.is_none();
     let number = if never_started { RunNumber(run.run.0.saturating_sub(1)) } else { run.run };
     let mut view = face.view(run.task, number, run.node.as_ref(), state, run.outcome.reason);
-    view.restarts = run.run.0.saturating_sub(1);
+    view.restarts = run.restarts.unwrap_or(run.run.0.saturating_sub(1));
     view.array_task_id = (face.array && run.tasks.is_none()).then_some(run.task.0);
     view.array_tasks = run.tasks.clone();
     view.reason_detail = Some(run.outcome.detail.clone()).filter(|detail| !detail.is_empty());

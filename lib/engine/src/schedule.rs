@@ -120,10 +120,7 @@ fn assignment(
         stage,
         restarts: spec.prep.then(|| match stage {
             Stage::Prep => runs_before,
-            Stage::Main if Some(key.task.0) == spec.array.as_ref().map_or(Some(0), |a| a.tasks.first()) => {
-                runs_before.saturating_sub(job.prep_runs)
-            }
-            Stage::Main => runs_before,
+            Stage::Main => job.restarts(key.task, runs_before),
         }),
         over_limit: policy.over_limit,
         until_deadline: cut.is_some(),

@@ -140,8 +140,9 @@ impl Site {
             _ => None,
         });
         // It grows with every start, not only with every boot: reports are numbered from 1 in each life, so that nothing
-        // but results must be kept. In a new folder no earlier life is known: the clock makes it a later one all the same.
-        let clock = u64::try_from(gq_daemon::now().0 / 1_000_000).unwrap_or(0);
+        // but results must be kept. In a new folder no earlier life is known: the clock makes it a later one all the same; in
+        // milliseconds, since two lives may well begin within a second.
+        let clock = u64::try_from(gq_daemon::now().0 / 1_000).unwrap_or(0);
         let epoch = Epoch(lived.max().unwrap_or(0).saturating_add(1).max(clock));
         let mut runs = Runs::default();
         for record in &records {

@@ -43,6 +43,8 @@ pub struct EndedRun {
     pub rate: u32,
     /// The time limit it had; none when it had none, or was written by a program that did not keep it.
     pub time_limit: Option<Seconds>,
+    /// How often its script was begun before; none as for the time limit.
+    pub restarts: Option<u32>,
     /// When it was given what it held; it was charged from then on.
     pub allocated: Option<Timestamp>,
     /// When its job was first promised to start.
@@ -212,5 +214,6 @@ pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
         rate: row.get(25)?,
         worth: row.get(26)?,
         time_limit: row.get::<_, Option<i64>>(27)?.map(|limit| Seconds(unsigned(limit))),
+        restarts: row.get(28)?,
     })
 }

@@ -31,7 +31,7 @@ CREATE TABLE run(
   submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
-  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
@@ -39,10 +39,11 @@ CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
 CREATE INDEX run_partition ON run(partition, ended);
 ";
 
-/// What makes a file of format 2 one of format 3: runs know the time limit that they had.
+/// What makes a file of format 2 one of format 3: runs know the time limit that they had, and how often their script was begun before.
 const FROM_2: &str = "
 BEGIN IMMEDIATE;
 ALTER TABLE run ADD COLUMN time_limit INTEGER;
+ALTER TABLE run ADD COLUMN restarts INTEGER;
 UPDATE meta SET value = 3 WHERE key = 'format';
 COMMIT;
 ";

@@ -341,14 +341,14 @@ fn a_file_of_the_format_before_is_read_and_goes_on() {
     life.turn(&[submitted(), allocated()]);
     drop(life.store);
     let conn = rusqlite::Connection::open(life.place.database()).unwrap();
-    let old = "ALTER TABLE run DROP COLUMN time_limit; UPDATE meta SET value = 2 WHERE key = 'format'";
+    let old = "ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts; UPDATE meta SET value = 2 WHERE key = 'format'";
     conn.execute_batch(old).unwrap();
     conn.close().unwrap();
     life.store = life.place.store().unwrap();
     life.turn(&[ended(Next::Over)]);
     let job = life.history().job(JobId(1)).unwrap().unwrap();
     assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
-    assert!(job.runs[0].time_limit.is_some());
+    assert!(job.runs[0].time_limit.is_some() && job.runs[0].restarts == Some(0));
 }
 
 #[test]
