@@ -339,7 +339,7 @@ fn what_one_user_holds_open_takes_no_node_out_of_service() {
     let to = file.to_str().unwrap();
     let tried = |user: &Owner| {
         let job = submit(&lab, user, &["-o", to, "--wrap", "true"]);
-        until("it was tried", || (job.word("reason") == "BeginTime" || drained()).then_some(()));
+        until("it was tried", || (job.word("reason") == "Backoff" || drained()).then_some(()));
         job
     };
     let hers = [tried(&ann), tried(&ann), tried(&ann)];

@@ -40,7 +40,7 @@ pub use script::{Script, ScriptName};
 pub use table::{ENV_PREFIX, command, option_names};
 
 /// Longest comment, in bytes.
-pub const MAX_COMMENT: usize = 4096;
+pub const MAX_COMMENT: usize = gq_model::MAX_COMMENT;
 
 /// Writes what somebody typed so that it can be shown: control characters written out, and not more than 120 characters.
 pub(crate) fn shown(text: &str) -> String {

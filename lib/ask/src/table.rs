@@ -101,7 +101,7 @@ pub(crate) static TABLE: &[Row] = &[
     row("time-min", None, Value("LIMIT"), "The time limit may be lowered so far when the job starts earlier by that", keep!(time_min, values::some_time)),
     row("deadline", None, Value("TIME"), "End the job when it cannot end by then; as --begin", keep!(deadline, Begin::read)),
     row("signal", None, Value("[B:]SIGNAL[@SECONDS]"), "Send this signal so long (60 s when not said) before the time limit; with B: to the script's shell alone, else to all other processes", keep!(signal, life::signal)),
-    row("max-wait", None, Value("DURATION[:notify|boost|cancel]"), "When the job has waited so long: tell its user (when not said), put it before all others of its partition, or cancel it", keep!(max_wait, life::max_wait)),
+    row("max-wait", None, Value("DURATION[:notify|boost|cancel]"), "When the job has waited so long: tell its user (when not said), give it the priority of the longest wait, or cancel it", keep!(max_wait, life::max_wait)),
     row("requeue", None, Nothing, "Run the job again when its node failed or it made room for another", keep!(requeue, values::switch)),
     row("no-requeue", None, Nothing, "Never run the job again by itself", keep!(requeue, values::switched_off)),
     row("retry", None, Value("N[:EXIT[,EXIT...]]"), "Try a task that failed so often again, with growing pauses; after these exit codes only", keep!(retry, life::retry)),

@@ -40,6 +40,8 @@ const PROBE: Duration = Duration::from_secs(5);
 const TIDYING: Duration = Duration::from_secs(86_400);
 /// How long a token is remembered after the end of its job.
 const TOKEN_KEEP: Seconds = Seconds(30 * 86_400);
+/// Most ids of one request: each is looked up on disk when no such job lives.
+const MOST_NAMED: usize = 16_384;
 /// Longest sleep, so that a jump of the wall clock is noticed.
 const NAP: Duration = Duration::from_secs(10);
 
@@ -279,6 +281,10 @@ impl Hub {
                 inputs.push(Input::TestOnly { client, by, spec });
                 return true;
             }
+            Wish::Do(_, select) if select.jobs.len() > MOST_NAMED => refused(
+                RefusalKind::Usage,
+                format!("{} ids at once: {MOST_NAMED} at most", select.jobs.len()),
+            ),
             Wish::Do(verb, select) => {
                 let named = select.jobs.iter().map(|j| j.job).filter(|id| self.cluster.job(*id).is_none());
                 let ended = named.filter(|id| self.keeper.store.was_job(*id).unwrap_or(false)).collect();

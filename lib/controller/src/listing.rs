@@ -276,6 +276,14 @@ impl Frame {
     }
 }
 
+/// About how long a view's words are that a user chose, in bytes: a frame is bounded by them.
+fn weight(job: &JobView) -> usize {
+    let words = [&job.name, &job.stdout, &job.stderr, &job.work_dir];
+    let more = [&job.array_tasks, &job.comment, &job.command, &job.dependency, &job.reason_detail];
+    let words = words.into_iter().chain(more.into_iter().flatten()).chain(&job.features);
+    words.map(String::len).sum()
+}
+
 fn send_jobs(
     conn: &Conn,
     jobs: impl Iterator<Item = Result<JobView, StoreError>>,
@@ -287,7 +295,7 @@ fn send_jobs(
         while chunk.len() < LIST_CHUNK && tasks < LIST_TASKS {
             match jobs.next() {
                 Some(Ok(job)) => {
-                    tasks += job.array_tasks.as_ref().map_or(0, String::len);
+                    tasks += weight(&job);
                     chunk.push(job);
                 }
                 Some(Err(error)) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),

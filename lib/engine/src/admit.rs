@@ -12,8 +12,8 @@ use gq_cluster::{
     Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
 use gq_model::{
-    CardAsk, IndexSet, JobId, JobSpec, MAX_NAME, MemoryAsk, MiB, NodeName, Seconds, Timestamp, Uid,
-    parse_recipients,
+    CardAsk, IndexSet, JobId, JobSpec, MAX_COMMENT, MAX_NAME, MAX_RETRIES, MemoryAsk, MiB, NodeName, Seconds,
+    Timestamp, Uid, parse_recipients,
 };
 use gq_sched::{Planner, estimate};
 
@@ -254,6 +254,17 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
     }
     if let Some(Err(error)) = spec.mail.as_ref().and_then(|mail| mail.to.as_deref()).map(parse_recipients) {
         return Err(Refusal::new(RefusalKind::Usage, format!("--mail-user: {error}")));
+    }
+    if spec.comment.as_ref().is_some_and(|comment| comment.len() > MAX_COMMENT) {
+        let text = format!("a comment has at most {MAX_COMMENT} bytes");
+        return Err(Refusal::new(RefusalKind::Usage, text));
+    }
+    if spec.retry.as_ref().is_some_and(|retry| retry.times > MAX_RETRIES)
+        || spec.signal.is_some_and(|asked| !(1..=64).contains(&asked.signal))
+    {
+        let text =
+            format!("a job is tried again {MAX_RETRIES} times at most, and signals have the numbers 1 to 64");
+        return Err(Refusal::new(RefusalKind::Usage, text));
     }
     if !spec.work_dir.starts_with('/') {
         return Err(Refusal::new(RefusalKind::Usage, "the working directory is not an absolute path"));

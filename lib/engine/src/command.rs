@@ -96,6 +96,33 @@ pub(crate) struct Asked<'a> {
     pub past: &'a [Past],
 }
 
+/// Most work that one update may make: jobs, times changes, times the jobs that they and the changes wait for.
+const MOST_WORK: u64 = 100_000;
+
+/// Whether an update is not more than one turn can bear: each thing is said once, and the jobs are not too many for what is said.
+fn bounded(changes: &[Change], targets: &[Target<'_>]) -> Result<(), Refusal> {
+    let is_twice = |(at, change): (usize, &Change)| {
+        let kind = core::mem::discriminant(change);
+        changes.iter().take(at).any(|other| core::mem::discriminant(other) == kind)
+    };
+    if changes.iter().take(64).enumerate().any(is_twice) || changes.len() > 64 {
+        return Err(Refusal::new(RefusalKind::Usage, "an update says each thing once"));
+    }
+    let terms =
+        |asked: &Option<gq_model::Dependency>| asked.as_ref().map_or(0, |asked| asked.terms.len() as u64);
+    let said: u64 = changes
+        .iter()
+        .map(|change| if let Change::Dependency(asked) = change { terms(asked) } else { 0 })
+        .sum();
+    let of_job = |target: &Target<'_>| 1 + said + terms(&target.job.spec.dependency);
+    let work = targets.iter().map(of_job).sum::<u64>().saturating_mul(changes.len() as u64);
+    if work <= MOST_WORK {
+        return Ok(());
+    }
+    Err(Refusal::new(RefusalKind::Policy, format!("{} jobs are too many for one such update", targets.len()))
+        .hint("update fewer of them at a time"))
+}
+
 pub(crate) fn command(
     cluster: &Cluster,
     policy: &Policy,
@@ -112,7 +139,13 @@ pub(crate) fn command(
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);
     let (mut count, mut failures) = (0u64, Vec::new());
-    for target in targets(cluster, *by, select, ended, verb, &mut failures) {
+    let targets = targets(cluster, *by, select, ended, verb, &mut failures);
+    if let Verb::Update(changes) = verb
+        && let Err(refusal) = bounded(changes, &targets)
+    {
+        return Decision::reply(client, Answer::Refused(refusal));
+    }
+    for target in targets {
         let may = by.admin || by.uid == target.job.uid;
         let what = target.job.id.to_string();
         let done = match (may, verb) {

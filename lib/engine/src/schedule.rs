@@ -9,22 +9,22 @@ use gq_model::{
 use gq_sched::{Plans, Start};
 
 /// What time has brought: jobs whose time has come, advance reservations that are over, runs whose grace is over.
-pub(crate) fn due(cluster: &Cluster, context: &Context) -> Decision {
+pub(crate) fn due(cluster: &Cluster, policy: &Policy, context: &Context) -> Decision {
     let ripe = cluster.queue().ripe(context.now).map(|job| Event::Ripened { job, at: context.now });
     let over = cluster.bookings().filter(|booking| booking.end <= context.now);
     let over = over.map(|booking| Event::Unbooked { name: booking.name.clone() });
     let late = cluster.alarms().take_while(|(at, _)| *at <= context.now);
-    let late = late.filter_map(|(_, id)| too_late(context, cluster.job(*id)?)).flatten();
+    let late = late.filter_map(|(_, id)| too_late(policy, context, cluster.job(*id)?)).flatten();
     let mut decision = Decision { events: ripe.chain(over).chain(late).collect(), ..Decision::default() };
     preempt::due(cluster, context, &mut decision, &mut Orders::of(cluster));
     decision
 }
 
-/// What goes before every other job of its partition.
+/// What goes before every other job of its partition, for admins.
 const FIRST_OF_ALL: i64 = 1 << 38;
 
 /// What is to be done about a job that waits still: it cannot end before its deadline any more, or has waited too long.
-fn too_late(context: &Context, job: &Job) -> Option<Vec<Event>> {
+fn too_late(policy: &Policy, context: &Context, job: &Job) -> Option<Vec<Event>> {
     let end = |end, reason| {
         let outcome = Outcome::without_exit(end, reason, "");
         Event::TasksEnded { job: job.id, tasks: job.waiting.clone(), outcome, at: context.now }
@@ -33,7 +33,12 @@ fn too_late(context: &Context, job: &Job) -> Option<Vec<Event>> {
         return Some(alloc::vec![end(End::Deadline, Reason::Deadline)]);
     }
     let then = job.spec.max_wait?.then;
-    let priority = if then == WaitEnd::Boost { FIRST_OF_ALL } else { job.priority };
+    let priority = match then {
+        WaitEnd::Boost if policy.is_admin(job.uid) => FIRST_OF_ALL,
+        // Nobody says for himself that he goes before all others: he gets what the longest wait would give him.
+        WaitEnd::Boost => job.priority.saturating_add(policy.weights.age.max(0)),
+        WaitEnd::Notify | WaitEnd::Cancel => job.priority,
+    };
     let told = Event::WaitedTooLong { job: job.id, priority };
     Some(match then {
         WaitEnd::Cancel => alloc::vec![told, end(End::Cancelled, Reason::WaitedTooLong)],

@@ -212,7 +212,7 @@ impl<'a, P: Plans> Turn<'a, P> {
             };
             self.take(decision)?;
         }
-        let decision = schedule::due(self.cluster, &self.context);
+        let decision = schedule::due(self.cluster, self.policy, &self.context);
         self.take(decision)?;
         let decision = schedule::plan(self.planner, self.cluster, self.policy, &self.context);
         self.take(decision)

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloc::{format, string::String, sync::Arc};
 use gq_cluster::{Amendment, Cluster, Event, Job, Policy, Run, UNLIMITED, Waits};
-use gq_model::{Change, JobSpec, MAX_NAME, Seconds};
+use gq_model::{Change, JobSpec, MAX_COMMENT, MAX_NAME, Seconds};
 use gq_sched::factors;
 
 /// What an update sees.
@@ -41,8 +41,9 @@ fn named(name: &str) -> Result<String, Refusal> {
 
 /// A comment; an empty one is none.
 fn commented(text: &str) -> Result<Option<String>, Refusal> {
-    if text.chars().any(char::is_control) {
-        return Err(Refusal::new(RefusalKind::Usage, "a comment has no control characters"));
+    if text.len() > MAX_COMMENT || text.chars().any(char::is_control) {
+        let text = format!("a comment has at most {MAX_COMMENT} bytes, and no control characters");
+        return Err(Refusal::new(RefusalKind::Usage, text));
     }
     Ok(Some(String::from(text)).filter(|text| !text.is_empty()))
 }

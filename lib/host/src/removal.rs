@@ -1,11 +1,11 @@
 //! Removing what users made: folders of any depth and width, with any modes. No symbolic link is followed, nothing that is mounted is
-//! entered, and two descriptors are enough, since what lies deep is moved up before it is removed.
+//! entered, nothing of another user's than the owner of the folder it lies in is touched by root, and two descriptors are enough, since what lies deep is moved up before it is removed.
 
 use nix::{
     dir::Dir,
     errno::Errno,
-    fcntl::{OFlag, openat, renameat},
-    sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat},
+    fcntl::{AtFlags, OFlag, openat, renameat},
+    sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat, fstatat},
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 use std::{
@@ -96,8 +96,22 @@ impl Emptying<'_> {
         }
     }
 
+    /// Whether root may take a name away for the owner of the folder it is in: what a user moved here and could not remove is another's.
+    fn is_its_owners(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        if !self.is_root {
+            return Ok(());
+        }
+        let (owner, what) = (fstat(folder)?.st_uid, fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW));
+        match what {
+            Ok(what) if owner != 0 && what.st_uid != owner => Err(Errno::EPERM),
+            Ok(_) | Err(Errno::ENOENT) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Removes what has this name in the top folder.
     fn remove(&mut self, folder: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        self.is_its_owners(folder, name)?;
         if remove_simply(folder, name)? {
             return Ok(());
         }
@@ -109,6 +123,7 @@ impl Emptying<'_> {
 
     /// Removes what has this name in a folder below the top, or moves it up.
     fn move_up(&mut self, folder: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        self.is_its_owners(folder, name)?;
         if remove_simply(folder, name)? {
             return Ok(());
         }
@@ -198,6 +213,35 @@ mod tests {
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(20)
+    }
+
+    #[test]
+    fn root_removes_nothing_for_a_user_that_is_anothers() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let scratch = home.path().join("scratch");
+        let own = |path: &Path, uid: u32| std::os::unix::fs::lchown(path, Some(uid), Some(uid)).unwrap();
+        for folder in ["mine/deep", "theirs/private"] {
+            fs::create_dir_all(scratch.join(folder)).unwrap();
+        }
+        fs::write(scratch.join("theirs/private/thesis"), "x").unwrap();
+        fs::write(scratch.join("mine/deep/file"), "x").unwrap();
+        fs::create_dir(scratch.join("mine/deep/theirs")).unwrap();
+        fs::write(scratch.join("mine/deep/theirs/note"), "x").unwrap();
+        for (path, uid) in [("", 1001), ("mine", 1001), ("mine/deep", 1001), ("mine/deep/file", 1001)] {
+            own(&scratch.join(path), uid);
+        }
+        for path in ["theirs", "theirs/private", "theirs/private/thesis", "mine/deep/theirs"] {
+            own(&scratch.join(path), 1002);
+        }
+        assert!(remove_folder(&scratch, soon()).is_err());
+        assert_eq!(fs::read(scratch.join("theirs/private/thesis")).unwrap(), b"x");
+        // What it lay in was moved up on its way out.
+        let kept = fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().path().join("theirs/note"));
+        assert!(kept.into_iter().any(|note| fs::read(note).is_ok_and(|text| text == b"x")));
+        assert!(!scratch.join("mine/deep/file").exists());
     }
 
     #[test]

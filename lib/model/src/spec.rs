@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// Longest job name, in bytes.
 pub const MAX_NAME: usize = 1024;
+/// Longest comment, in bytes.
+pub const MAX_COMMENT: usize = 4096;
+/// How often a task that failed may be tried again at the most.
+pub const MAX_RETRIES: u32 = 1000;
 /// Largest script, in bytes.
 pub const MAX_SCRIPT: usize = 4 << 20;
 /// Largest request, in bytes of JSON: every live job's is held in memory.
@@ -103,7 +107,7 @@ pub struct SignalAsk {
 pub enum WaitEnd {
     /// Its user is told.
     Notify,
-    /// It goes before all others of its partition.
+    /// It gets all the priority that the longest wait would give it; an admin's goes before all others.
     Boost,
     /// It is cancelled.
     Cancel,

@@ -393,6 +393,7 @@ fn a_job_that_cannot_end_before_its_deadline_is_ended_and_one_that_runs_has_unti
 #[test]
 fn who_waits_too_long_is_cancelled_or_goes_first() {
     let mut world = World::joined();
+    world.policy.weights.age = 1000;
     world.drain(0, Some("later"));
     world.drain(1, Some("later"));
     let tired = submitted(&mut world, 1, r#""max_wait":{"after":60,"then":"Cancel"}"#);
