@@ -63,9 +63,10 @@ fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcom
     let held = |by| Next::Again { not_before: None, site_fault: false, retry: false, held: by };
     match (outcome.end, run.stopping) {
         (_, Some(Stopping::Preempt { again, .. })) => preempt::ended(outcome, again),
-        // A run that came to its own end before the signal of a requeue reached it has simply ended.
-        (End::Cancelled | End::NodeFail, Some(Stopping::Requeue)) => (outcome, AGAIN),
-        (End::Cancelled | End::NodeFail, Some(Stopping::RequeueHold(by))) => (outcome, held(Some(by))),
+        // Whoever was told that it is put back finds it put back, though it came to its own end before the signal reached it: scripts ask for
+        // it themselves, and exit.
+        (_, Some(Stopping::Requeue)) => (outcome, AGAIN),
+        (_, Some(Stopping::RequeueHold(by))) => (outcome, held(Some(by))),
         // A cancel that came after a requeue, or while the node was away and then booted: what was wanted is done.
         (End::Cancelled | End::NodeFail, Some(Stopping::Cancel)) => {
             (Outcome { end: End::Cancelled, reason: Reason::Cancelled, ..outcome }, Next::Over)
