@@ -30,4 +30,6 @@ echo "run $GQ_RUN, checkpoints in $GQ_CHECKPOINT_DIR"
 "$@" --checkpoint-dir "$GQ_CHECKPOINT_DIR" &
 training=$!
 trap back_into_the_queue USR1
+# Whoever ends the job, or takes its cards for another, waits for this shell: it goes when the training has saved.
+trap 'kill -TERM "$training"; wait "$training"; exit' TERM
 wait "$training"

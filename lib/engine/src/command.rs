@@ -153,6 +153,10 @@ pub(crate) fn command(
                 let text = format!("job {} belongs to {}", target.job.id, target.job.user);
                 Err(Refusal::new(RefusalKind::NotPermitted, text))
             }
+            (true, Verb::Update(_)) if target.tasks.is_some() && target.job.array => {
+                let text = format!("job {what} is changed as a whole, not task by task");
+                Err(Refusal::new(RefusalKind::Policy, text).hint(format!("gqctl update {what}")))
+            }
             (true, Verb::Update(changes)) => {
                 let update = Update { cluster, policy, context, by: *by, past };
                 update.decide(target.job, changes, &mut decision, &mut orders)

@@ -62,6 +62,10 @@ pub(crate) fn ended(
 fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcome, Next) {
     let held = |by| Next::Again { not_before: None, site_fault: false, retry: false, held: by };
     match (outcome.end, run.stopping) {
+        // Who saved his work when he was told to make room, and wants to run again, has not completed.
+        (End::Completed, Some(Stopping::Preempt { again: true, .. })) if spec.requeue == Some(true) => {
+            (Outcome { end: End::Preempted, reason: Reason::Preempted, ..outcome }, AGAIN)
+        }
         (_, Some(Stopping::Preempt { again, .. })) => preempt::ended(outcome, again),
         // Whoever was told that it is put back finds it put back, though it came to its own end before the signal reached it: scripts ask for
         // it themselves, and exit.

@@ -109,6 +109,27 @@ fn a_cancel_outranks_making_room() {
 }
 
 #[test]
+fn who_saves_and_wants_to_run_again_has_not_completed_and_who_says_nothing_has() {
+    for (asked, again) in [(r#""cpus_per_task":4,"requeue":true"#, true), (r#""cpus_per_task":4"#, false)] {
+        let mut world = World::joined();
+        world.drain(1, Some("not used"));
+        world.submit(1, ANN, spec(asked));
+        world.turn();
+        go_on(&mut world);
+        world.submit(2, BOB, spec(r#""cpus_per_task":4,"partition":"high""#));
+        world.now = world.now.after(Seconds(10));
+        world.turn();
+        let key = RunKey { job: FIRST, task: TaskIndex(0), run: RunNumber(1) };
+        assert_eq!(orders(&world), [&Order::Warn(key, EndReason::Preemption)]);
+        // It ends by itself, with exit code 0.
+        go_on(&mut world);
+        go_on(&mut world);
+        let end = if again { End::Preempted } else { End::Completed };
+        assert_eq!((ends(&world, key).0, ends(&world, key).2), (end, again), "{asked}");
+    }
+}
+
+#[test]
 fn who_is_not_to_run_again_is_ended_for_good() {
     let mut world = World::joined();
     world.drain(1, Some("not used"));
