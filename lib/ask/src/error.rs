@@ -1,6 +1,6 @@
 //! Errors of requests: where, which option, what is wrong, what to do. They end a client with exit code 2.
 
-use gq_model::{ArrayError, DependencyError, DurationError, HostListError, SizeError};
+use gq_model::{ArrayError, DependencyError, DurationError, HostListError, RecipientError, SizeError};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
@@ -66,6 +66,9 @@ pub enum Problem {
     /// A dependency that is none.
     #[error(transparent)]
     Dependency(#[from] DependencyError),
+    /// Recipients that are none.
+    #[error(transparent)]
+    Recipients(#[from] RecipientError),
     /// A file that an option names and that cannot be read.
     #[error("cannot read it: {0}")]
     Unreadable(#[from] std::io::Error),

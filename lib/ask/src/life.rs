@@ -3,18 +3,15 @@
 
 use crate::{Problem, values::number};
 use gq_model::{
-    ArrayAsk, MailOn, MaxWait, ResourceLimit, RetryAsk, Seconds, SignalAsk, WaitEnd, parse_duration,
+    ArrayAsk, MAX_RETRIES, MAX_SIGNAL, MailOn, MaxWait, ResourceLimit, RetryAsk, Seconds, SignalAsk, WaitEnd,
+    parse_duration, parse_recipients,
 };
 use nix::sys::signal::Signal;
 
-/// The highest signal there is on Linux.
-const LAST_SIGNAL: u8 = 64;
 /// How long before the time limit a signal comes when that is not said, as in Slurm.
 const USUAL_WARNING: Seconds = Seconds(60);
 /// The longest that can be said, as in Slurm.
 const LONGEST_WARNING: u32 = 65_535;
-/// Most retries.
-const MOST_RETRIES: u32 = 1000;
 /// How long a login is waited for when that is not said, and the longest that can be.
 const LOGIN: (Seconds, u32) = (Seconds(10), 3600);
 /// The limits that may be named by `--propagate`.
@@ -59,7 +56,7 @@ pub fn read_signal(text: &str) -> Result<u8, Problem> {
     const WHAT: &str = "a signal such as TERM, SIGUSR1 or 15";
     if text.bytes().all(|b| b.is_ascii_digit()) {
         let number = text.parse().map_err(|_| Problem::Expected(WHAT))?;
-        return if (1..=LAST_SIGNAL).contains(&number) {
+        return if (1..=MAX_SIGNAL).contains(&number) {
             Ok(number)
         } else {
             Err(Problem::Expected("a signal's number from 1 to 64"))
@@ -132,7 +129,7 @@ pub(crate) fn retry(text: &str) -> Result<RetryAsk, Problem> {
         exits.map_or(Ok(Vec::new()), |list| list.split(',').map(read).collect::<Result<_, _>>())?;
     exits.sort_unstable();
     exits.dedup();
-    if times > MOST_RETRIES { Err(Problem::Expected(WHAT)) } else { Ok(RetryAsk { times, exits }) }
+    if times > MAX_RETRIES { Err(Problem::Expected(WHAT)) } else { Ok(RetryAsk { times, exits }) }
 }
 
 /// `[SECONDS][L]`: how long a login is waited for.
@@ -224,14 +221,10 @@ pub(crate) fn mail_type(text: &str) -> Result<Vec<MailOn>, Problem> {
     Ok(on)
 }
 
-/// Whom messages go to: a program gets each as an argument, so that none may look like an option.
+/// Whom messages go to.
 pub(crate) fn mail_user(text: &str) -> Result<String, Problem> {
-    let good = |one: &str| !one.is_empty() && !one.starts_with('-') && !one.contains(char::is_whitespace);
-    if text.split(',').all(good) {
-        crate::values::label(text)
-    } else {
-        Err(Problem::Expected("a user or a mail address, or several with commas"))
-    }
+    parse_recipients(text)?;
+    crate::values::label(text)
 }
 
 /// `nomultithread`, which is what a cpu of gq is for anyway.

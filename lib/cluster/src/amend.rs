@@ -1,7 +1,7 @@
 //! Amendments: what changes of a job after it was accepted, beside its runs beginning and ending. The part of [`Cluster::apply`] that folds
 //! them in.
 
-use crate::{Amendment, Cluster, Event, Fate, HeldBy, IllegalEvent, Job, until};
+use crate::{Amendment, Cluster, Event, Fate, HeldBy, IllegalEvent, Job, Run};
 use alloc::{format, sync::Arc};
 use gq_model::{IndexSet, JobId, RunKey, Seconds, Timestamp};
 
@@ -10,12 +10,7 @@ impl Cluster {
     pub(crate) fn amend(&mut self, event: &Event) -> Result<(), IllegalEvent> {
         match event {
             Event::TasksHeld { job, by, tasks } => self.change_job(*job, |job| job.hold_tasks(*by, tasks)),
-            Event::TasksReleased { job, tasks } => self.change_job(*job, |job| {
-                job.held_tasks.retain(|_, held| {
-                    *held = held.without(tasks);
-                    !held.is_empty()
-                });
-            }),
+            Event::TasksReleased { job, tasks } => self.change_job(*job, |job| job.release_tasks(tasks)),
             Event::Heard { job, condition, fate, done, never, failed, not_before } => {
                 self.heard(*job, *condition, *fate, (done, never), *failed, *not_before)
             }
@@ -53,8 +48,7 @@ impl Cluster {
                 if !job.runs.is_empty() && (job.payer != *payer || job.shape.licences != shape.licences) {
                     return Err(IllegalEvent(format!("job {id} runs: what it is charged to cannot change")));
                 }
-                let (old, tasks) =
-                    (Arc::clone(&job.payer), job.waiting.len().saturating_add(job.runs.len() as u64));
+                let (old, tasks) = (Arc::clone(&job.payer), job.live_tasks());
                 // What runs keeps the limit it was started with.
                 let limits: alloc::vec::Vec<(RunKey, Seconds)> = job
                     .runs
@@ -132,21 +126,13 @@ impl Cluster {
         limit: Option<Seconds>,
         counted: Option<Timestamp>,
     ) -> Result<(), IllegalEvent> {
-        let missing = || IllegalEvent(format!("no live run {key}"));
-        let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
-        let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
-        let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
-        let before = until(&shape, run);
-        run.own_limit = limit.or(run.own_limit);
-        if let Some(counted) = counted {
-            (run.counted, run.suspended) = (counted, None);
-        }
-        let (now, name) = (until(&shape, run), run.node.clone());
-        if before != now {
-            self.node_mut(&name)?.hold_until(who, now);
-            self.ledger.hold_until(who, before, now);
-        }
-        Ok(())
+        let change = |run: &mut Run| {
+            run.own_limit = limit.or(run.own_limit);
+            if let Some(counted) = counted {
+                (run.counted, run.suspended) = (counted, None);
+            }
+        };
+        self.change_run(key, change).map(drop)
     }
 }
 
@@ -169,6 +155,14 @@ impl Job {
         let held = self.held_tasks.entry(by).or_default();
         *held = held.or(&tasks);
         self.held_tasks.retain(|_, held| !held.is_empty());
+    }
+
+    /// Holds none of these tasks any more.
+    pub(crate) fn release_tasks(&mut self, tasks: &IndexSet) {
+        self.held_tasks.retain(|_, held| {
+            *held = held.without(tasks);
+            !held.is_empty()
+        });
     }
 
     /// A task waits again after a run, each by itself.

@@ -157,42 +157,24 @@ impl Cluster {
     }
 
     fn started(&mut self, key: RunKey, at: Timestamp, counted: Timestamp) -> Result<(), IllegalEvent> {
-        let missing = || IllegalEvent(format!("no live run {key}"));
-        let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
-        let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
-        let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
-        let before = until(&shape, run);
-        if run.phase == Phase::Starting {
-            run.phase = Phase::Running { since: at };
-            run.counted = counted;
+        let node = self.change_run(key, |run| {
+            if run.phase == Phase::Starting {
+                run.phase = Phase::Running { since: at };
+                run.counted = counted;
+            }
+        })?;
+        if let Some(job) = self.jobs.get_mut(&key.job) {
+            Arc::make_mut(job).first_start.get_or_insert(counted);
         }
-        let now = until(&shape, run);
-        let name = run.node.clone();
-        job.first_start.get_or_insert(counted);
-        let node = self.node_mut(&name)?;
-        node.failed_starts.clear();
-        if before != now {
-            node.hold_until(who, now);
-            self.ledger.hold_until(who, before, now);
-        }
+        self.node_mut(&node)?.failed_starts.clear();
         Ok(())
     }
 
     fn stopped(&mut self, key: RunKey, why: Stopping) -> Result<(), IllegalEvent> {
-        let missing = || IllegalEvent(format!("no live run {key}"));
-        let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
-        let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
-        let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
-        let before = until(&shape, run);
-        run.stopping = Some(why);
-        let (now, name) = (until(&shape, run), run.node.clone());
+        self.change_run(key, |run| run.stopping = Some(why))?;
         self.preempted.retain(|(_, other)| *other != key);
         if let Stopping::Preempt { due, ordered: false, .. } = why {
             self.preempted.insert((due, key));
-        }
-        if before != now {
-            self.node_mut(&name)?.hold_until(who, now);
-            self.ledger.hold_until(who, before, now);
         }
         Ok(())
     }
@@ -266,7 +248,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Changes the run `key`; returns its node.
+    /// Changes the run `key`, and what is known of it by its node and the ledger when it is over at another time then; returns its node.
     pub(crate) fn change_run(
         &mut self,
         key: RunKey,
@@ -274,9 +256,16 @@ impl Cluster {
     ) -> Result<NodeName, IllegalEvent> {
         let missing = || IllegalEvent(format!("no live run {key}"));
         let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
+        let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
         let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
+        let before = until(&shape, run);
         change(run);
-        Ok(run.node.clone())
+        let (now, node) = (until(&shape, run), run.node.clone());
+        if before != now {
+            self.node_mut(&node)?.hold_until(who, now);
+            self.ledger.hold_until(who, before, now);
+        }
+        Ok(node)
     }
 
     fn allocated(&mut self, key: RunKey, mut run: Run) -> Result<(), IllegalEvent> {
@@ -349,10 +338,7 @@ impl Cluster {
         self.change_job(id, |job| {
             legal &= tasks.without(&job.waiting).is_empty();
             job.waiting = job.waiting.without(tasks);
-            job.held_tasks.retain(|_, held| {
-                *held = held.without(tasks);
-                !held.is_empty()
-            });
+            job.release_tasks(tasks);
             job.retried.retain(|task, _| !tasks.contains(task.0));
             job.attempts.retain(|task, _| !tasks.contains(task.0));
             job.resting.retain(|task, _| !tasks.contains(task.0));

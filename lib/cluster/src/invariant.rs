@@ -89,7 +89,7 @@ impl Cluster {
     fn check_ledger(&self) -> Result<(), IllegalEvent> {
         let mut fresh = crate::Ledger::default();
         for job in self.jobs() {
-            fresh.enter(&job.payer, job.waiting.len().saturating_add(job.runs.len() as u64));
+            fresh.enter(&job.payer, job.live_tasks());
             for (task, run) in &job.runs {
                 fresh.hold((job.id, *task), run, job);
             }

@@ -206,7 +206,8 @@ impl Tally {
     pub fn count(&self) -> u64 {
         self.ends.iter().map(|(_, count)| count).sum()
     }
-    pub(crate) fn add(&mut self, outcome: &Outcome, tasks: u64) {
+    /// Adds tasks that ended so.
+    pub fn add(&mut self, outcome: &Outcome, tasks: u64) {
         match self.ends.iter_mut().find(|(end, _)| *end == outcome.end) {
             Some((_, count)) => *count = count.saturating_add(tasks),
             None => self.ends.push((outcome.end, tasks)),
@@ -311,6 +312,10 @@ impl Job {
     /// Whether nothing of it waits or runs any more.
     pub fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.runs.is_empty()
+    }
+    /// How many of its tasks wait or run.
+    pub fn live_tasks(&self) -> u64 {
+        self.waiting.len().saturating_add(self.runs.len() as u64)
     }
     /// Which of its scripts is next.
     pub fn stage(&self) -> Stage {

@@ -93,15 +93,14 @@ impl<'a> Progress<'a> {
 
 /// How far a live array is.
 fn of_live(job: &Job, now: Timestamp) -> ArrayView {
-    let ended: u64 = job.tally.ends.iter().map(|(_, count)| count).sum();
     let (waiting, running) = (job.waiting.len(), job.runs.len() as u64);
     let started = job.first_start;
     // Who was cancelled tells nothing of how long the others take.
     let worked = job.tally.ends.iter().filter(|(end, _)| !matches!(end, End::Cancelled | End::Deadline));
-    let (rate, expected_end) = pace(started, worked.map(|(_, count)| count).sum(), waiting + running, now);
+    let (rate, expected_end) = pace(started, worked.map(|(_, count)| count).sum(), job.live_tasks(), now);
     ArrayView {
         id: job.id,
-        tasks: ended.saturating_add(waiting).saturating_add(running),
+        tasks: job.tally.count().saturating_add(job.live_tasks()),
         waiting,
         running,
         ended: job

@@ -26,14 +26,10 @@ impl<'a> Act<'a, '_> {
         match verb {
             Verb::Cancel => self.cancel(),
             Verb::Requeue { hold } => self.requeue(*hold)?,
-            Verb::Suspend => {
-                self.steer("run", Order::Suspend, |run| matches!(run.phase, Phase::Running { .. }))?
-            }
-            Verb::Continue => {
-                self.steer("run", Order::Resume, |run| matches!(run.phase, Phase::Running { .. }))?
-            }
+            Verb::Suspend => self.steer(Order::Suspend, is_running)?,
+            Verb::Continue => self.steer(Order::Resume, is_running)?,
             Verb::Signal(signal, to) => {
-                self.steer("run", |key| Order::Signal(key, *signal, *to), |run| run.started().is_some())?;
+                self.steer(|key| Order::Signal(key, *signal, *to), |run| run.started().is_some())?;
             }
             Verb::Hold => self.hold_back()?,
             Verb::Release => self.release()?,
@@ -124,12 +120,7 @@ impl<'a> Act<'a, '_> {
     }
 
     /// Gives an order about each of the runs that are meant and that `fits`; an error when there is none.
-    fn steer(
-        &mut self,
-        verb: &str,
-        order: impl Fn(RunKey) -> Order,
-        fits: impl Fn(&Run) -> bool,
-    ) -> Result<(), Refusal> {
+    fn steer(&mut self, order: impl Fn(RunKey) -> Order, fits: impl Fn(&Run) -> bool) -> Result<(), Refusal> {
         let found: Vec<(NodeName, RunKey)> = self
             .runs()
             .into_iter()
@@ -137,7 +128,7 @@ impl<'a> Act<'a, '_> {
             .map(|(task, run)| (run.node.clone(), self.key(task, run)))
             .collect();
         if found.is_empty() {
-            let text = format!("job {} does not {verb}", self.target.job.id);
+            let text = format!("job {} does not run", self.target.job.id);
             return Err(Refusal::new(RefusalKind::Policy, text));
         }
         for (node, key) in found {
@@ -183,6 +174,10 @@ impl<'a> Act<'a, '_> {
         }
         Ok(())
     }
+}
+
+fn is_running(run: &Run) -> bool {
+    matches!(run.phase, Phase::Running { .. })
 }
 
 /// The order that ends a run. `drains`: an admin ends it because its node is being drained.

@@ -12,8 +12,8 @@ use gq_cluster::{
     Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
 use gq_model::{
-    CardAsk, IndexSet, JobId, JobSpec, MAX_COMMENT, MAX_NAME, MAX_RETRIES, MemoryAsk, MiB, NodeName, Seconds,
-    Timestamp, Uid, parse_recipients,
+    CardAsk, IndexSet, JobId, JobSpec, MAX_COMMENT, MAX_NAME, MAX_RETRIES, MAX_SIGNAL, MemoryAsk, MiB,
+    NodeName, Seconds, Timestamp, Uid, parse_recipients,
 };
 use gq_sched::{Planner, estimate};
 
@@ -147,13 +147,15 @@ fn admit(
 
 /// The tasks of a request: those of its array, else one.
 fn tasks_of(policy: &Policy, spec: &JobSpec) -> Result<IndexSet, Refusal> {
-    let Some(array) = &spec.array else { return Ok(IndexSet::range(0, 0)) };
-    let (count, most) = (array.tasks.len(), u64::from(policy.max_array_size));
-    if count > most {
+    let most = u64::from(policy.max_array_size);
+    if let Some(array) = &spec.array
+        && array.tasks.len() > most
+    {
+        let count = array.tasks.len();
         let text = format!("--array={array}: {count} tasks, and an array may have {most}");
         return Err(Refusal::new(RefusalKind::Policy, text).hint("[scheduler] max_array_size bounds them"));
     }
-    Ok(array.tasks.clone())
+    Ok(spec.tasks())
 }
 
 /// The request of the last job in line of this shape and payer, when it is the same word for word: a script submitted in a loop is
@@ -260,10 +262,11 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
         return Err(Refusal::new(RefusalKind::Usage, text));
     }
     if spec.retry.as_ref().is_some_and(|retry| retry.times > MAX_RETRIES)
-        || spec.signal.is_some_and(|asked| !(1..=64).contains(&asked.signal))
+        || spec.signal.is_some_and(|asked| !(1..=MAX_SIGNAL).contains(&asked.signal))
     {
-        let text =
-            format!("a job is tried again {MAX_RETRIES} times at most, and signals have the numbers 1 to 64");
+        let text = format!(
+            "a job is tried again {MAX_RETRIES} times at most, and signals have the numbers 1 to {MAX_SIGNAL}"
+        );
         return Err(Refusal::new(RefusalKind::Usage, text));
     }
     if !spec.work_dir.starts_with('/') {

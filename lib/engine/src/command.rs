@@ -96,16 +96,16 @@ pub(crate) struct Asked<'a> {
     pub past: &'a [Past],
 }
 
+/// Most changes that are looked at: there are fewer kinds.
+const MOST_CHANGES: usize = 64;
 /// Most work that one update may make: jobs, times changes, times the jobs that they and the changes wait for.
 const MOST_WORK: u64 = 100_000;
 
 /// Whether an update is not more than one turn can bear: each thing is said once, and the jobs are not too many for what is said.
 fn bounded(changes: &[Change], targets: &[Target<'_>]) -> Result<(), Refusal> {
-    let is_twice = |(at, change): (usize, &Change)| {
-        let kind = core::mem::discriminant(change);
-        changes.iter().take(at).any(|other| core::mem::discriminant(other) == kind)
-    };
-    if changes.iter().take(64).enumerate().any(is_twice) || changes.len() > 64 {
+    let kinds: Vec<_> = changes.iter().take(MOST_CHANGES).map(core::mem::discriminant).collect();
+    let is_twice = |(at, kind)| kinds.iter().take(at).any(|other| other == kind);
+    if changes.len() > MOST_CHANGES || kinds.iter().enumerate().any(is_twice) {
         return Err(Refusal::new(RefusalKind::Usage, "an update says each thing once"));
     }
     let terms =
@@ -231,10 +231,7 @@ fn targets<'a>(
 /// A job, or those tasks of it that are meant; tasks that it never had are said to be none.
 fn parts<'a>(job: &'a Job, tasks: Option<IndexSet>, failures: &mut Vec<Failure>) -> Option<Target<'a>> {
     let Some(tasks) = tasks else { return Some(Target { job, tasks: None }) };
-    let all = match &job.spec.array {
-        Some(array) => array.tasks.clone(),
-        None => IndexSet::range(0, 0),
-    };
+    let all = job.spec.tasks();
     let strange = tasks.without(&all);
     if !strange.is_empty() {
         let named = JobRef { job: job.id, tasks: Some(strange) };

@@ -358,8 +358,10 @@ pub(crate) fn give_up(policy: &Policy, context: &Context, job: &Job, waits: &Wai
         Fate::Met | Fate::Open => waits.never().and(&job.waiting),
     };
     let outcome = Outcome::without_exit(End::Cancelled, Reason::DependencyNeverSatisfied, "");
-    let is_any = !tasks.is_empty();
-    is_any.then_some(Event::TasksEnded { job: job.id, tasks, outcome, at: context.now })
+    if tasks.is_empty() {
+        return None;
+    }
+    Some(Event::TasksEnded { job: job.id, tasks, outcome, at: context.now })
 }
 
 /// Whether a job waits, through whatever others, for `id`: it would be a circle if that waited for it.

@@ -47,7 +47,8 @@ pub use recipient::{MAX_RECIPIENTS, RecipientError, parse_recipients};
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
     CardAsk, JobSpec, LicenceAsk, MAX_COMMENT, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_RETRIES, MAX_SCRIPT,
-    MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, ResourceLimit, RetryAsk, SignalAsk, TestRun, WaitEnd,
+    MAX_SIGNAL, MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, ResourceLimit, RetryAsk, SignalAsk, TestRun,
+    WaitEnd,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

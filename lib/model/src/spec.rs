@@ -3,7 +3,7 @@
 //! This is a document: it is the head of the job file (whose version guards it) and is kept word for word with the job.
 //! New fields take a serde default, so that old job files and rows stay readable.
 
-use crate::{ArrayAsk, Dependency, MiB, Seconds, Timestamp};
+use crate::{ArrayAsk, Dependency, IndexSet, MiB, Seconds, Timestamp};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,8 @@ pub const MAX_NAME: usize = 1024;
 pub const MAX_COMMENT: usize = 4096;
 /// How often a task that failed may be tried again at the most.
 pub const MAX_RETRIES: u32 = 1000;
+/// The highest number of a signal on Linux; the lowest is 1.
+pub const MAX_SIGNAL: u8 = 64;
 /// Largest script, in bytes.
 pub const MAX_SCRIPT: usize = 4 << 20;
 /// Largest request, in bytes of JSON: every live job's is held in memory.
@@ -310,6 +312,10 @@ impl JobSpec {
     /// How many processes the job means to launch: `-n`, else `--ntasks-per-node` (on its one node), else 1.
     pub fn process_count(&self) -> u32 {
         self.ntasks.or(self.ntasks_per_node).unwrap_or(1).max(1)
+    }
+    /// Its tasks: those of its array, else one.
+    pub fn tasks(&self) -> IndexSet {
+        self.array.as_ref().map_or_else(|| IndexSet::range(0, 0), |array| array.tasks.clone())
     }
     /// How many cpus the job needs on its node; saturates.
     pub fn cpus(&self) -> u32 {

@@ -12,7 +12,9 @@ use crate::{
     trouble::Trouble,
 };
 use gq_host::{Control, Event, Inbox, WaitedFor};
-use gq_model::{Assignment, End, EndReason, Fault, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp};
+use gq_model::{
+    Assignment, End, EndReason, Fault, MAX_SIGNAL, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp,
+};
 use gq_nodelog::Record;
 use std::{
     io::PipeReader,
@@ -306,7 +308,7 @@ impl<'a> Life<'a> {
         // Who is suspended goes on when the controller says so, since his time stands still.
         let is_for_us = self.is_paused && signal == number::CONT;
         let is_early = self.started.is_none() && signal != number::KILL;
-        if self.exit.is_none() && (1..=64).contains(&signal) && !is_for_us && !is_early {
+        if self.exit.is_none() && (1..=i32::from(MAX_SIGNAL)).contains(&signal) && !is_for_us && !is_early {
             self.fence.signal(signal, to);
         }
     }

@@ -216,6 +216,7 @@ fn a_bad_value_is_refused_with_its_place() {
         "--mail-type=",
         "--mail-user=-x",
         "--mail-user=a,,b",
+        "--mail-user=a@b@c",
         "--mail-user=",
         "--each=/no/such/file",
         "--prep=/no/such/file",

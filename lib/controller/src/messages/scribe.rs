@@ -266,19 +266,13 @@ impl Scribe {
         if !job.array {
             return;
         }
-        let mut tally = job.tally.ends.clone();
-        match tally.iter_mut().find(|(kind, _)| *kind == end.outcome.end) {
-            Some((_, count)) => *count = count.saturating_add(tasks),
-            None => tally.push((end.outcome.end, tasks)),
-        }
-        let good = tally.iter().all(|(kind, _)| *kind == End::Completed);
-        let wanted = wants_end(&job.spec, good) && !wants(&job.spec, MailOn::EachTask);
-        let earlier = job.tally.worst.as_ref();
-        let worst = earlier.filter(|worst| worst.client_code() >= end.outcome.client_code());
+        let mut tally = job.tally.clone();
+        tally.add(end.outcome, tasks);
+        let wanted = wants_end(&job.spec, tally.is_good()) && !wants(&job.spec, MailOn::EachTask);
         reading.add(self, end.at, wanted, || {
             let subject = Subject::of_job(job, Tasks::All, JobState::Pending);
-            let subject = subject.ended(worst.unwrap_or(end.outcome), end.at);
-            What::Job(Happened::End, Box::new(Subject { tally, ..subject }))
+            let subject = subject.ended(tally.worst.as_ref().unwrap_or(end.outcome), end.at);
+            What::Job(Happened::End, Box::new(Subject { tally: tally.ends, ..subject }))
         });
     }
 }
