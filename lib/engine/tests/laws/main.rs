@@ -9,6 +9,7 @@
 
 mod admission;
 mod books;
+mod checks;
 mod keeper;
 mod life;
 mod node;

@@ -1,8 +1,9 @@
 //! Random interleavings of everything users, nodes, disks and clocks do.
 
 use crate::{
+    checks::assert_same,
     node::Trouble,
-    world::{ANN, ROOT, World, assert_same, named, spec},
+    world::{ANN, ROOT, World, named, spec},
 };
 use gq_engine::{Input, Selection, Verb};
 use gq_model::{Change, Epoch, Fault, JobId, JobRef, RunKey, Seconds, Seq, Timestamp, Uid};
