@@ -72,7 +72,10 @@ pub(crate) fn order(order: &Order) -> OrderBody {
 }
 
 /// The bytes of an order's letter: written once, kept, and sent the same for ever.
-pub(crate) fn order_bytes(seq: Seq, epoch: Epoch, order: &Order) -> Result<Vec<u8>, serde_json::Error> {
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn order_bytes(seq: Seq, epoch: Epoch, order: &Order) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&gq_proto::Order { seq, epoch, body: self::order(order) })
 }
 
@@ -89,7 +92,8 @@ pub(crate) fn letters(
     })
 }
 
-pub(crate) fn report(body: ReportBody) -> NodeReport {
+/// A report as the engine takes it.
+pub fn report(body: ReportBody) -> NodeReport {
     match body {
         ReportBody::Joined { boot, cpus, memory, cards, runs, orders_taken: _ } => NodeReport::Joined {
             boot,

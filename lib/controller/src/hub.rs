@@ -10,14 +10,12 @@ use crate::{
     program::Surroundings,
     snapshot::Snapshot,
     submit_hook::SubmitHook,
+    welcome::welcome,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Link, Policy};
-use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Past, Submission, Turn, TurnError, Verb};
-use gq_model::{
-    Change, Dependency, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Term, Timestamp,
-    When,
-};
+use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
+use gq_model::{Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
 use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
 use gq_store::{Place, StoreError};
@@ -215,7 +213,7 @@ impl Hub {
             }
             Word::Found(submission) => {
                 let known = self.known(&submission);
-                let past = self.past(submission.spec.dependency.as_ref(), false);
+                let past = self.keeper.past(&self.cluster, submission.spec.dependency.as_ref(), false);
                 inputs.push(Input::Submit { client: None, submission, known, past });
             }
             Word::NodeUp { head, link, out, answer } => {
@@ -271,7 +269,7 @@ impl Hub {
         let answer = match wish {
             Wish::Submit(submission) => {
                 let known = self.known(&submission);
-                let past = self.past(submission.spec.dependency.as_ref(), false);
+                let past = self.keeper.past(&self.cluster, submission.spec.dependency.as_ref(), false);
                 self.couriers.clients.insert(client, reply);
                 inputs.push(Input::Submit { client: Some(client), submission, known, past });
                 return true;
@@ -294,7 +292,7 @@ impl Hub {
                             Change::Dependency(asked) => asked.as_ref(),
                             _ => None,
                         });
-                        asked.flat_map(|asked| self.past(Some(asked), true)).collect()
+                        asked.flat_map(|asked| self.keeper.past(&self.cluster, Some(asked), true)).collect()
                     }
                     _ => Vec::new(),
                 };
@@ -349,33 +347,6 @@ impl Hub {
         }
     }
 
-    /// What became of the jobs that a dependency names, as far as the state itself does not tell. `all`: also of those that may end before
-    /// it is looked at.
-    fn past(&self, asked: Option<&Dependency>, all: bool) -> Vec<Past> {
-        let mut named: BTreeMap<JobId, bool> = BTreeMap::new();
-        for term in asked.iter().flat_map(|asked| &asked.terms) {
-            if let Term::Job { when, on } = term {
-                *named.entry(on.job).or_default() |= on.tasks.is_some() || *when == When::AfterCorr;
-            }
-        }
-        // Of a live job as a whole its tally tells enough.
-        named.retain(|job, by_task| all || *by_task || self.cluster.job(*job).is_none());
-        let look = |job: JobId| -> Result<Option<Past>, StoreError> {
-            if !self.keeper.store.was_job(job)? {
-                return Ok(None);
-            }
-            let (good, bad, started) = self.keeper.store.ends_of(job)?;
-            Ok(Some(Past { job, good, bad, started }))
-        };
-        let found = named.into_keys().filter_map(|job| {
-            look(job).unwrap_or_else(|error| {
-                log::error!("what became of job {job} cannot be looked up: {error}");
-                None
-            })
-        });
-        found.collect()
-    }
-
     fn known(&self, submission: &Submission) -> Option<(JobId, gq_model::Uid)> {
         self.keeper.store.token(submission.token).unwrap_or_else(|error| {
             log::error!("a token cannot be looked up: {error}");
@@ -400,32 +371,13 @@ impl Hub {
 
     /// Takes a node's link, or says why not.
     fn welcome(&mut self, head: &Head, link: LinkId, out: Sender<Bundle>) -> Result<Head, Refusal> {
-        let refuse = |text: String| {
+        let (known, linked) = (self.cluster.node(&head.node), self.couriers.post.linked(&head.node));
+        let ordered = known.map_or(Seq(0), |node| node.last_order);
+        let cluster = self.keeper.store.cluster_id();
+        let ack = welcome(head, cluster, known.map(|node| &**node), linked).map_err(|text| {
             log::warn!("node {}: {text}", head.node);
-            Err(Refusal { kind: RefusalKind::Policy, text, hint: None })
-        };
-        if head.version != LETTER_VERSION {
-            return refuse(format!(
-                "letters of version {}; this gqd speaks version {LETTER_VERSION}",
-                head.version
-            ));
-        }
-        if head.cluster != self.keeper.store.cluster_id() {
-            return refuse("it belongs to another cluster".into());
-        }
-        let node = self.cluster.node(&head.node);
-        let (epoch, taken, ordered) =
-            node.map_or((Epoch(0), Seq(0), Seq(0)), |n| (n.epoch, n.last_report, n.last_order));
-        if self.couriers.post.linked(&head.node).is_some_and(|linked| linked >= head.epoch) {
-            return refuse("a node of this name is linked already".into());
-        }
-        if head.epoch < epoch {
-            return refuse(format!(
-                "an older life of it (epoch {}, seen {epoch}): is it a copy of its disk?",
-                head.epoch
-            ));
-        }
-        let ack = if head.epoch == epoch { taken } else { Seq(0) };
+            Refusal { kind: RefusalKind::Policy, text, hint: None }
+        })?;
         if self.couriers.post.acknowledged(&head.node, head.ack) {
             self.keeper.acknowledged.push((head.node.clone(), head.ack));
         }
@@ -435,7 +387,7 @@ impl Hub {
         let (lowest, highest) = self.couriers.post.span(&head.node, ordered);
         Ok(Head {
             version: LETTER_VERSION,
-            cluster: head.cluster,
+            cluster,
             node: head.node.clone(),
             epoch: self.keeper.store.epoch(),
             boot: None,
@@ -483,7 +435,7 @@ impl Hub {
         self.last_probe = Instant::now();
         self.place.drop_ballast();
         // Clients were told that nothing came of it; what nodes say, and what is seen of them, must not be lost.
-        let of_nodes: Vec<Input> = inputs.iter().filter(|input| is_of_nodes(input)).cloned().collect();
+        let of_nodes: Vec<Input> = inputs.iter().filter(|input| input.is_of_nodes()).cloned().collect();
         let retried = self.run_turn(context, &of_nodes);
         let cluster = &self.cluster;
         match retried {
@@ -515,26 +467,6 @@ impl Hub {
                 self.couriers.post.taken(node, state.last_report);
             }
         }
-    }
-}
-
-/// Whether an input is about nodes, and so has nobody who could ask again.
-fn is_of_nodes(input: &Input) -> bool {
-    match input {
-        Input::Report { .. }
-        | Input::NodeHeard { .. }
-        | Input::NodeSilent { .. }
-        | Input::NodeLost { .. }
-        | Input::Declared
-        | Input::Restarted => true,
-        Input::Submit { .. }
-        | Input::TestOnly { .. }
-        | Input::Command { .. }
-        | Input::Nodes { .. }
-        | Input::Book { .. }
-        | Input::Unbook { .. }
-        | Input::Promise { .. }
-        | Input::Schedule => false,
     }
 }
 

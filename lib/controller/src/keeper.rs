@@ -2,15 +2,46 @@
 
 use crate::convert;
 use gq_cluster::Cluster;
-use gq_engine::{Keeper, Record};
-use gq_model::{NodeName, Seq};
+use gq_engine::{Keeper, Past, Record};
+use gq_model::{Dependency, JobId, NodeName, Seq, Term, When};
 use gq_store::{Batch, Store, StoreError};
+use std::collections::BTreeMap;
 
 /// The store, and what the next turn is to forget of the orders it keeps.
-pub(crate) struct StoreKeeper {
-    pub(crate) store: Store,
+pub struct StoreKeeper {
+    /// The store.
+    pub store: Store,
     /// Orders that nodes have acknowledged since the last turn.
-    pub(crate) acknowledged: Vec<(NodeName, Seq)>,
+    pub acknowledged: Vec<(NodeName, Seq)>,
+}
+
+impl StoreKeeper {
+    /// What became of the jobs that a dependency names, as far as the state itself does not tell. `all`: also of those that may end before
+    /// it is looked at.
+    pub fn past(&self, cluster: &Cluster, asked: Option<&Dependency>, all: bool) -> Vec<Past> {
+        let mut named: BTreeMap<JobId, bool> = BTreeMap::new();
+        for term in asked.iter().flat_map(|asked| &asked.terms) {
+            if let Term::Job { when, on } = term {
+                *named.entry(on.job).or_default() |= on.tasks.is_some() || *when == When::AfterCorr;
+            }
+        }
+        // Of a live job as a whole its tally tells enough.
+        named.retain(|job, by_task| all || *by_task || cluster.job(*job).is_none());
+        let look = |job: JobId| -> Result<Option<Past>, StoreError> {
+            if !self.store.was_job(job)? {
+                return Ok(None);
+            }
+            let (good, bad, started) = self.store.ends_of(job)?;
+            Ok(Some(Past { job, good, bad, started }))
+        };
+        let found = named.into_keys().filter_map(|job| {
+            look(job).unwrap_or_else(|error| {
+                log::error!("what became of job {job} cannot be looked up: {error}");
+                None
+            })
+        });
+        found.collect()
+    }
 }
 
 impl Keeper for StoreKeeper {

@@ -30,5 +30,12 @@ mod submit_hook;
 mod tasks;
 mod upkeep;
 mod view;
+mod welcome;
 
 pub use start::{command, main};
+
+// What of this household decides what is durable, said and sent: the simulator of the whole runs it as it is.
+pub use convert::{order_bytes, report};
+pub use keeper::StoreKeeper;
+pub use post::{Bundle, LinkId, MAX_WAITING, Post};
+pub use welcome::welcome;

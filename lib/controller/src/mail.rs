@@ -10,10 +10,11 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_model::{ClusterId, Epoch, NodeName, Seq, Uid};
-use gq_proto::{Head, LETTER_VERSION, Report, seal, seal_json, unseal};
+use gq_proto::{Head, LETTER_VERSION, Reading, Report, seal, seal_json, unseal};
 use gq_spool::{LetterKind, LetterReader, LetterWriter, Watch, watch};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -26,7 +27,7 @@ const BEAT: Duration = Duration::from_secs(10);
 /// A node without a beat for so long is suspect.
 const SUSPECT: Duration = Duration::from_secs(30);
 /// Most reports taken from one node at a time.
-const MAX_AT_ONCE: u64 = 256;
+const MAX_AT_ONCE: usize = 256;
 /// How long after a letter could not be read it is said aloud.
 const ALARM: Duration = Duration::from_secs(60);
 
@@ -51,8 +52,8 @@ struct Correspondent {
     /// Its life and beat as last seen, and when that changed.
     seen: Option<(Epoch, u64, Instant)>,
     link: Option<(LinkId, Receiver<Bundle>)>,
-    /// The last report handed on.
-    handed: Seq,
+    /// How far its reports were handed on.
+    reading: Reading,
     /// The last order number of ours that it has taken.
     its_ack: Seq,
     /// Its reports that are on disk.
@@ -168,7 +169,7 @@ impl Mail {
         }
         match welcome.recv() {
             Ok(Ok(ours)) => {
-                node.handed = ours.ack;
+                node.reading = Reading::after(ours.ack);
                 node.ack = ours.ack;
                 (node.lowest, node.highest) = (ours.lowest, ours.highest);
                 node.its_ack = head.ack;
@@ -188,25 +189,22 @@ impl Mail {
         if node.link.is_none() {
             return;
         }
-        let mut reports = Vec::new();
-        let last = head.highest.0.min(node.handed.0.saturating_add(MAX_AT_ONCE));
-        // A node that lost its tail goes on from the lowest it kept.
-        let first = node.handed.0.saturating_add(1).max(head.lowest.0);
-        for seq in first..=last {
-            let letter =
-                node.reader.read(Seq(seq)).ok().flatten().and_then(|bytes| unseal::<Report>(&bytes).ok());
-            let Some(letter) = letter.filter(|letter| letter.seq == Seq(seq)) else {
-                let since = *node.stuck.get_or_insert_with(Instant::now);
-                if since.elapsed() > ALARM {
-                    log::error!("{}: report {seq} cannot be read for {} s", node.node, ALARM.as_secs());
-                    node.stuck = None;
-                }
-                break;
-            };
+        let Correspondent { reading, reader, .. } = node;
+        let Ok(look) = reading.look(head, MAX_AT_ONCE, |seq| {
+            let bytes = reader.read(seq).ok().flatten();
+            Ok::<_, Infallible>(bytes.and_then(|bytes| unseal::<Report>(&bytes).ok()))
+        });
+        if look.missing.is_none() || !look.letters.is_empty() {
             node.stuck = None;
-            node.handed = letter.seq;
-            reports.push((letter.seq, Box::new(convert::report(letter.body))));
         }
+        if let Some(first) = look.missing
+            && node.stuck.get_or_insert_with(Instant::now).elapsed() > ALARM
+        {
+            log::error!("{}: report {first} cannot be read for {} s", node.node, ALARM.as_secs());
+            node.stuck = None;
+        }
+        let convert = |letter: Report| (letter.seq, Box::new(convert::report(letter.body)));
+        let reports: Vec<_> = look.letters.into_iter().map(convert).collect();
         if !reports.is_empty() || head.ack > node.its_ack {
             node.its_ack = head.ack;
             let (node, epoch) = (node.node.clone(), head.epoch);
@@ -275,7 +273,7 @@ impl Correspondent {
             writer: None,
             seen: None,
             link: None,
-            handed: Seq(0),
+            reading: Reading::after(Seq(0)),
             its_ack: Seq(0),
             ack: Seq(0),
             highest: Seq(0),

@@ -10,23 +10,27 @@ use std::{
 };
 
 /// Bundles of letters that may wait for one link; a link that falls further behind is cut, and all is sent anew on the next.
-pub(crate) const MAX_WAITING: usize = 1024;
+pub const MAX_WAITING: usize = 1024;
 
 /// What goes out on a link.
 #[derive(Debug)]
-pub(crate) struct Bundle {
+pub struct Bundle {
     /// Reports taken up to here.
-    pub(crate) ack: Seq,
+    pub ack: Seq,
     /// Orders, by number: their letters' bytes.
-    pub(crate) letters: Vec<(Seq, Arc<[u8]>)>,
-    /// Highest order ever written to the node, and the lowest still kept.
-    pub(crate) highest: Seq,
-    pub(crate) lowest: Seq,
+    pub letters: Vec<(Seq, Arc<[u8]>)>,
+    /// Highest order ever written to the node.
+    pub highest: Seq,
+    /// The lowest still kept.
+    pub lowest: Seq,
 }
 
 /// A link's own number, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkId(pub(crate) u64);
+pub struct LinkId(
+    /// The number.
+    pub u64,
+);
 
 struct Link {
     id: LinkId,
@@ -46,7 +50,7 @@ struct Mailbox {
 }
 
 /// Every node's letters and link.
-pub(crate) struct Post {
+pub struct Post {
     epoch: Epoch,
     nodes: BTreeMap<NodeName, Mailbox>,
     dirty: BTreeSet<NodeName>,
@@ -55,7 +59,7 @@ pub(crate) struct Post {
 
 impl Post {
     /// Begins with the orders that were kept.
-    pub(crate) fn new(epoch: Epoch, letters: Vec<(NodeName, Seq, Vec<u8>)>) -> Self {
+    pub fn new(epoch: Epoch, letters: Vec<(NodeName, Seq, Vec<u8>)>) -> Self {
         let mut post =
             Self { epoch, nodes: BTreeMap::new(), dirty: BTreeSet::new(), acks_due: BTreeSet::new() };
         for (node, seq, bytes) in letters {
@@ -65,7 +69,7 @@ impl Post {
     }
 
     /// Takes up an order that is on disk.
-    pub(crate) fn order(&mut self, node: &NodeName, seq: Seq, order: &Order) {
+    pub fn order(&mut self, node: &NodeName, seq: Seq, order: &Order) {
         match convert::order_bytes(seq, self.epoch, order) {
             Ok(bytes) => {
                 self.nodes.entry(node.clone()).or_default().keep(seq, bytes.into());
@@ -77,14 +81,14 @@ impl Post {
     }
 
     /// Sends what is new to every node that has a link.
-    pub(crate) fn send(&mut self) {
+    pub fn send(&mut self) {
         for node in std::mem::take(&mut self.dirty) {
             self.flush(&node);
         }
     }
 
     /// Says to nodes which reports were taken, where no order has said it.
-    pub(crate) fn send_acks(&mut self) {
+    pub fn send_acks(&mut self) {
         for node in std::mem::take(&mut self.acks_due) {
             if self.nodes.get(&node).is_some_and(|mailbox| mailbox.ack_due) {
                 self.flush(&node);
@@ -93,7 +97,7 @@ impl Post {
     }
 
     /// Whether [`Post::send_acks`] has something to do.
-    pub(crate) fn owes_acks(&self) -> bool {
+    pub fn owes_acks(&self) -> bool {
         !self.acks_due.is_empty()
     }
 
@@ -119,7 +123,7 @@ impl Post {
     }
 
     /// Every report of `node` up to `seq` is on disk.
-    pub(crate) fn taken(&mut self, node: &NodeName, seq: Seq) {
+    pub fn taken(&mut self, node: &NodeName, seq: Seq) {
         let mailbox = self.nodes.entry(node.clone()).or_default();
         if seq > mailbox.ack {
             mailbox.ack = seq;
@@ -129,20 +133,20 @@ impl Post {
     }
 
     /// The node has taken every order up to `seq`. Says whether that was news.
-    pub(crate) fn acknowledged(&mut self, node: &NodeName, seq: Seq) -> bool {
+    pub fn acknowledged(&mut self, node: &NodeName, seq: Seq) -> bool {
         let Some(mailbox) = self.nodes.get_mut(node) else { return false };
         let rest = mailbox.kept.split_off(&Seq(seq.0.saturating_add(1)));
         !std::mem::replace(&mut mailbox.kept, rest).is_empty()
     }
 
     /// The life of the node that is linked.
-    pub(crate) fn linked(&self, node: &NodeName) -> Option<Epoch> {
+    pub fn linked(&self, node: &NodeName) -> Option<Epoch> {
         self.nodes.get(node)?.link.as_ref().map(|link| link.epoch)
     }
 
     /// A node has a new link; all that is kept is sent on it. `ack`: its reports taken in this life of it; `highest`: the number of the
     /// last order written to it.
-    pub(crate) fn connect(
+    pub fn connect(
         &mut self,
         node: &NodeName,
         (id, epoch): (LinkId, Epoch),
@@ -159,7 +163,7 @@ impl Post {
     }
 
     /// A link is gone. Says whether it was the node's present one.
-    pub(crate) fn disconnect(&mut self, node: &NodeName, id: LinkId) -> bool {
+    pub fn disconnect(&mut self, node: &NodeName, id: LinkId) -> bool {
         let Some(mailbox) = self.nodes.get_mut(node) else { return false };
         let was = mailbox.link.as_ref().is_none_or(|link| link.id == id);
         if was {
@@ -169,12 +173,12 @@ impl Post {
     }
 
     /// Cuts every link, so that nodes come again and say anew what was not taken.
-    pub(crate) fn cut_all(&mut self) {
+    pub fn cut_all(&mut self) {
         self.nodes.values_mut().for_each(|mailbox| mailbox.link = None);
     }
 
     /// Lowest order kept for `node` and the highest ever written.
-    pub(crate) fn span(&self, node: &NodeName, highest: Seq) -> (Seq, Seq) {
+    pub fn span(&self, node: &NodeName, highest: Seq) -> (Seq, Seq) {
         let kept = self.nodes.get(node).and_then(|mailbox| mailbox.kept.keys().next().copied());
         (kept.unwrap_or(Seq(highest.0.saturating_add(1))), highest)
     }

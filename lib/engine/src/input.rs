@@ -215,6 +215,28 @@ pub enum Input {
     Schedule,
 }
 
+impl Input {
+    /// Whether it is about nodes, and so has nobody who could ask again: it must not be lost when a turn cannot be kept.
+    pub const fn is_of_nodes(&self) -> bool {
+        match self {
+            Self::Report { .. }
+            | Self::NodeHeard { .. }
+            | Self::NodeSilent { .. }
+            | Self::NodeLost { .. }
+            | Self::Declared
+            | Self::Restarted => true,
+            Self::Submit { .. }
+            | Self::TestOnly { .. }
+            | Self::Command { .. }
+            | Self::Nodes { .. }
+            | Self::Book { .. }
+            | Self::Unbook { .. }
+            | Self::Promise { .. }
+            | Self::Schedule => false,
+        }
+    }
+}
+
 /// What kind of refusal it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {

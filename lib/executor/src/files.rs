@@ -7,7 +7,7 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use gq_model::{Seq, Uid};
-use gq_proto::{Head, Order, Report, SealError, seal, unseal};
+use gq_proto::{Head, Order, Reading, Report, SealError, seal, unseal};
 use gq_spool::{LetterKind, LetterReader, LetterWriter, SpoolError, watch};
 use std::{
     io,
@@ -81,7 +81,7 @@ struct Session {
     reader: LetterReader,
     own: Head,
     theirs: Option<Head>,
-    next: Seq,
+    reading: Reading,
     beaten: Instant,
     missing: Option<Instant>,
 }
@@ -124,7 +124,7 @@ impl Mailbox {
         let mut session = Session {
             writer,
             reader: LetterReader::open(&inbox, LetterKind::Order, self.gqd),
-            next: Seq(own.ack.0.saturating_add(1)),
+            reading: Reading::after(own.ack),
             own,
             theirs: None,
             beaten: Instant::now(),
@@ -192,8 +192,7 @@ impl Mailbox {
             session.theirs = Some(head.clone());
             self.tell(Event::Head(self.number, head.clone()))?;
         }
-        session.next = session.next.max(head.lowest);
-        let orders = session.orders(head.highest)?;
+        let orders = session.orders(&head)?;
         if orders.is_empty() { Ok(()) } else { self.tell(Event::Letters(self.number, None, orders)) }
     }
 }
@@ -206,28 +205,29 @@ impl Session {
         Ok(())
     }
 
-    /// Reads the next orders up to `highest`, as far as they can be seen yet.
-    fn orders(&mut self, highest: Seq) -> Result<Vec<Order>, FilesError> {
-        let mut orders = Vec::new();
-        while self.next <= highest && orders.len() < MAX_ORDERS {
-            let seen = self.reader.read(self.next)?.and_then(|bytes| whole::<Order>(&bytes, "an order"));
-            let Some(order) = seen.filter(|order| order.seq == self.next) else {
-                let since = *self.missing.get_or_insert_with(Instant::now);
-                if since.elapsed() >= MISSING {
-                    log::error!(
-                        "order {} is announced and cannot be read for {} s: does the spool's file system work?",
-                        self.next,
-                        since.elapsed().as_secs()
-                    );
-                    self.missing = None;
-                }
-                break;
-            };
-            self.missing = None;
-            self.next = Seq(self.next.0.saturating_add(1));
-            orders.push(order);
+    /// Reads the next orders that `head` announces, as far as they can be seen yet.
+    fn orders(&mut self, head: &Head) -> Result<Vec<Order>, FilesError> {
+        let Self { reading, reader, missing, .. } = self;
+        let look = reading.look(head, MAX_ORDERS, |seq| {
+            let bytes = reader.read(seq)?;
+            Ok::<_, FilesError>(bytes.and_then(|bytes| whole::<Order>(&bytes, "an order")))
+        })?;
+        let Some(first) = look.missing else {
+            *missing = None;
+            return Ok(look.letters);
+        };
+        if !look.letters.is_empty() {
+            *missing = None;
         }
-        Ok(orders)
+        let since = *missing.get_or_insert_with(Instant::now);
+        if since.elapsed() >= MISSING {
+            log::error!(
+                "order {first} is announced and cannot be read for {} s: does the spool's file system work?",
+                since.elapsed().as_secs()
+            );
+            *missing = None;
+        }
+        Ok(look.letters)
     }
 }
 

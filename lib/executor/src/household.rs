@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender, select};
 use gq_daemon::{Signal, now};
 use gq_host::lock_folder;
 use gq_model::{Epoch, RunKey, Seq};
-use gq_nodecore::{Effect, Input, Node, Record, TurnAway};
+use gq_nodecore::{Effect, Hands, Input, Node, Record, TurnAway};
 use gq_nodelog::Log;
 use gq_proto::{Head, LETTER_VERSION};
 use std::{
@@ -245,7 +245,7 @@ impl Household {
 
     pub(crate) fn decide(&mut self, input: Input, todo: &mut Vec<Effect>) {
         if let Input::Logged(record) = &input {
-            self.loose.unsynced |= is_end(record);
+            self.loose.unsynced |= record.is_end();
         }
         todo.extend(self.node.decide(input));
     }
@@ -341,37 +341,13 @@ impl Household {
         }
     }
 
-    /// Does what was decided, and what follows from it, until nothing is left: records, results, reports, then acts.
-    fn settle(&mut self, mut todo: Vec<Effect>) -> Result<(), Stop> {
-        loop {
-            let mut records = Vec::new();
-            let mut acts = Vec::new();
-            for effect in todo {
-                match effect {
-                    Effect::Append(record) => {
-                        self.loose.unsynced |= is_end(&record);
-                        records.extend(border::to_disk(record));
-                    }
-                    act => acts.push(act),
-                }
-            }
-            self.append(&records)?;
-            if std::mem::take(&mut self.loose.unsynced) {
-                self.log.sync()?;
-            }
-            self.report();
-            todo = Vec::new();
-            for act in acts {
-                self.act(act, &mut todo);
-            }
-            if todo.is_empty() {
-                return Ok(());
-            }
-        }
+    /// Does what was decided, in the order that `gq-nodecore` says.
+    fn settle(&mut self, todo: Vec<Effect>) -> Result<(), Stop> {
+        gq_nodecore::settle(self, todo)
     }
 
     /// Appends records. On a full disk it waits for room: nothing is acknowledged or launched meanwhile, and jobs go on.
-    fn append(&mut self, records: &[gq_nodelog::Record]) -> Result<(), Stop> {
+    fn write(&mut self, records: &[gq_nodelog::Record]) -> Result<(), Stop> {
         let mut said = false;
         loop {
             match self.log.append_all(records) {
@@ -395,15 +371,6 @@ impl Household {
                 }
                 Err(e) => return Err(e.into()),
             }
-        }
-    }
-
-    /// Sends the reports that are due, or says when they are.
-    fn report(&mut self) {
-        if self.node.is_patient() && self.link.is_some() {
-            self.loose.starts_due.get_or_insert_with(|| Instant::now() + START_DELAY);
-        } else {
-            self.report_now();
         }
     }
 
@@ -441,37 +408,6 @@ impl Household {
             out.close();
             self.loose.ack_due = None;
             self.node.decide(Input::LinkDown);
-        }
-    }
-
-    fn act(&mut self, effect: Effect, todo: &mut Vec<Effect>) {
-        match effect {
-            Effect::Append(record) => todo.push(Effect::Append(record)),
-            Effect::Launch(assignment) => self.launch(&assignment, todo),
-            Effect::Control(key, control) => {
-                if !self.runs.control(key, border::to_host(control)) {
-                    self.loose.later.push(Effect::Control(key, control));
-                }
-            }
-            Effect::Sweep { key, again } => {
-                let Some(remains) = self.runs.remains(key) else {
-                    // Nothing was ever known of it, so nothing of it can be found.
-                    return self.decide(Input::Swept { key, left: 0, at: now() }, todo);
-                };
-                self.runs.leave_untidy(key);
-                log::info!("nobody supervises run {key}: what is left of it, if anything, is killed");
-                if self.broom.try_send(Task::Sweep(key, remains)).is_err() {
-                    self.loose.later.push(Effect::Sweep { key, again });
-                }
-            }
-            Effect::Forget(key) => self.forget(key),
-            Effect::TurnAway(why) => {
-                self.say_turned_away(why);
-                self.unlink();
-            }
-            Effect::Skipped { from, to } => {
-                log::error!("orders {from} to {to} are gone: this node took them and has lost its log since");
-            }
         }
     }
 
@@ -570,8 +506,62 @@ impl Household {
     }
 }
 
-fn is_end(record: &Record) -> bool {
-    matches!(record, Record::Ended { .. } | Record::Refused { .. })
+impl Hands for Household {
+    type Error = Stop;
+
+    fn append(&mut self, records: Vec<Record>) -> Result<(), Stop> {
+        self.loose.unsynced |= records.iter().any(Record::is_end);
+        let records: Vec<gq_nodelog::Record> = records.into_iter().filter_map(border::to_disk).collect();
+        self.write(&records)
+    }
+
+    fn owes_sync(&mut self) -> bool {
+        std::mem::take(&mut self.loose.unsynced)
+    }
+
+    fn sync(&mut self) -> Result<(), Stop> {
+        Ok(self.log.sync()?)
+    }
+
+    /// Sends the reports that are due, or says when they are.
+    fn report(&mut self) {
+        if self.node.is_patient() && self.link.is_some() {
+            self.loose.starts_due.get_or_insert_with(|| Instant::now() + START_DELAY);
+        } else {
+            self.report_now();
+        }
+    }
+
+    fn act(&mut self, effect: Effect, todo: &mut Vec<Effect>) {
+        match effect {
+            Effect::Append(record) => todo.push(Effect::Append(record)),
+            Effect::Launch(assignment) => self.launch(&assignment, todo),
+            Effect::Control(key, control) => {
+                if !self.runs.control(key, border::to_host(control)) {
+                    self.loose.later.push(Effect::Control(key, control));
+                }
+            }
+            Effect::Sweep { key, again } => {
+                let Some(remains) = self.runs.remains(key) else {
+                    // Nothing was ever known of it, so nothing of it can be found.
+                    return self.decide(Input::Swept { key, left: 0, at: now() }, todo);
+                };
+                self.runs.leave_untidy(key);
+                log::info!("nobody supervises run {key}: what is left of it, if anything, is killed");
+                if self.broom.try_send(Task::Sweep(key, remains)).is_err() {
+                    self.loose.later.push(Effect::Sweep { key, again });
+                }
+            }
+            Effect::Forget(key) => self.forget(key),
+            Effect::TurnAway(why) => {
+                self.say_turned_away(why);
+                self.unlink();
+            }
+            Effect::Skipped { from, to } => {
+                log::error!("orders {from} to {to} are gone: this node took them and has lost its log since");
+            }
+        }
+    }
 }
 
 fn turned_away(effects: &[Effect]) -> Option<TurnAway> {

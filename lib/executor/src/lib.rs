@@ -22,6 +22,9 @@ mod site;
 mod spares;
 mod watcher;
 
+// How the node's mind is written and said: the simulator of the whole uses it as it is.
+pub use border::{from_disk, from_head, from_order, to_disk, to_letter};
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crossbeam_channel::{Receiver, bounded};
 use gq_daemon::Signal;

@@ -12,10 +12,12 @@ mod node;
 mod outbox;
 mod restore;
 mod run;
+mod settle;
 mod wishes;
 mod words;
 
 pub use node::{MAX_RUNS, MAX_TOMBSTONES, Node};
+pub use settle::{Hands, settle};
 pub use words::{
     Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, Stop,
     StopWhy, TurnAway,

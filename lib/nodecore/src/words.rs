@@ -162,6 +162,13 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// Whether it is the end of a run: what the controller forgets the run upon.
+    pub const fn is_end(&self) -> bool {
+        matches!(self, Self::Ended { .. } | Self::Refused { .. })
+    }
+}
+
 /// What the controller's head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadSeen {

@@ -7,6 +7,7 @@
 mod ask;
 mod jobfile;
 mod letter;
+mod reading;
 mod seal;
 mod view;
 
@@ -18,6 +19,7 @@ pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, sha256_hex};
 pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, Order, OrderBody, Report, ReportBody, StopWhy,
 };
+pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{
     ArrayView, CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartitionView,
