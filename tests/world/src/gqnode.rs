@@ -1,0 +1,303 @@
+//! A life of `gqnode`: the node's real mind, and the real order of its turn, over the machine's log and processes. What the household does
+//! in threads comes here one thing at a time.
+
+use crate::{
+    dice::Dice,
+    fuse::Fuse,
+    machine::{CPUS, Machine},
+};
+use gq_executor::{from_disk, from_head, from_order, to_disk, to_letter};
+use gq_model::{ClusterId, Epoch, MiB, Reason, RunKey, Seq, Timestamp};
+use gq_nodecore::{Effect, Hands, Identity, Input, Machine as Has, Node, Record, Serves};
+use gq_nodelog as disk;
+use gq_proto::{Head, LETTER_VERSION, Order, Reading, Report};
+use std::collections::VecDeque;
+
+/// What the node knows while it has the folders of its letters open.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) reading: Reading,
+    /// The controller's head as it was heard last.
+    pub(crate) theirs: Option<Head>,
+    pub(crate) beat: u64,
+    /// The lowest letter kept.
+    pub(crate) lowest: Seq,
+}
+
+/// What a life of the node does with what it has to say.
+#[derive(Debug)]
+pub(crate) struct Saying {
+    /// Every order up to this number has been taken.
+    pub(crate) ack: Seq,
+    pub(crate) letters: Vec<Report>,
+}
+
+/// A life.
+#[derive(Debug)]
+pub(crate) struct GqNode {
+    pub(crate) node: Node,
+    pub(crate) epoch: Epoch,
+    pub(crate) fuse: Fuse,
+    /// How much of the log was read.
+    read: usize,
+    unsynced: bool,
+    /// Supervisors that died and of which nobody was told yet.
+    pub(crate) gone: Vec<RunKey>,
+    /// Runs whose remains are being killed.
+    sweeps: Vec<RunKey>,
+    /// Whether there is a link.
+    pub(crate) is_linked: bool,
+    /// What waits to leave on the link.
+    pub(crate) sayings: VecDeque<Saying>,
+    pub(crate) session: Option<Session>,
+    /// The highest letter of this life that was written as a file; none before the first session.
+    pub(crate) written: Option<Seq>,
+    acked: Seq,
+    beats: u64,
+}
+
+/// A life at work on its machine.
+pub(crate) struct At<'a> {
+    pub(crate) life: &'a mut GqNode,
+    pub(crate) machine: &'a mut Machine,
+    pub(crate) dice: &'a mut Dice,
+    pub(crate) now: Timestamp,
+}
+
+/// It is dead.
+pub(crate) struct Dead;
+
+impl GqNode {
+    /// A new life on what the log says: a higher epoch, in the log before anybody hears of it.
+    pub(crate) fn begin(machine: &mut Machine, dice: &mut Dice, now: Timestamp) -> Self {
+        let lives = machine.log.records.iter().filter_map(|record| match record {
+            disk::Record::Life { epoch, .. } => Some(epoch.0),
+            _ => None,
+        });
+        let clock = u64::try_from(now.0 / 1_000).unwrap_or(0);
+        let epoch = Epoch(lives.max().unwrap_or(0).saturating_add(1).max(clock));
+        let me = Identity { node: machine.name.clone(), boot: machine.boot(), epoch, serves: Serves::Users };
+        let node = Node::restore(me, machine.log.records.iter().cloned().map(from_disk));
+        machine.log.append(life_record(epoch, machine, &node));
+        machine.log.sync();
+        let mut life = Self {
+            node,
+            epoch,
+            fuse: Fuse::default(),
+            read: machine.log.records.len(),
+            unsynced: false,
+            gone: Vec::new(),
+            sweeps: Vec::new(),
+            is_linked: false,
+            sayings: VecDeque::new(),
+            session: None,
+            written: None,
+            acked: Seq(0),
+            beats: 0,
+        };
+        let mut at = At { life: &mut life, machine, dice, now };
+        let mut todo = Vec::new();
+        for key in at.life.node.unsure().collect::<Vec<_>>() {
+            let alive = at.machine.is_supervised(key);
+            at.decide(Input::Adopted { key, alive, at: now }, &mut todo);
+        }
+        let has = Has { cpus: CPUS, memory: MiB(4096), cards: at.machine.cards.clone() };
+        at.decide(Input::Join(has), &mut todo);
+        at.settle(todo);
+        life
+    }
+
+    pub(crate) fn head(&mut self, cluster: ClusterId, machine: &Machine) -> Head {
+        self.beats += 1;
+        Head {
+            version: LETTER_VERSION,
+            cluster,
+            node: machine.name.clone(),
+            epoch: self.epoch,
+            boot: Some(machine.boot()),
+            beat: self.beats,
+            lowest: self.node.lowest(),
+            highest: self.node.highest(),
+            ack_epoch: self.node.controller(),
+            ack: self.node.taken(),
+        }
+    }
+
+    /// Whether something of its own waits to be done.
+    pub(crate) fn is_busy(&self, machine: &Machine) -> bool {
+        self.read < machine.log.records.len() || !self.gone.is_empty() || !self.sweeps.is_empty()
+    }
+
+    pub(crate) fn unlink(&mut self) {
+        if std::mem::take(&mut self.is_linked) {
+            self.node.decide(Input::LinkDown);
+        }
+        self.sayings.clear();
+        self.session = None;
+    }
+}
+
+fn life_record(epoch: Epoch, machine: &Machine, node: &Node) -> disk::Record {
+    disk::Record::Life { epoch, boot: machine.boot(), controller: node.controller(), taken: node.taken() }
+}
+
+impl At<'_> {
+    pub(crate) fn decide(&mut self, input: Input, todo: &mut Vec<Effect>) {
+        if let Input::Logged(record) = &input {
+            self.life.unsynced |= record.is_end();
+        }
+        todo.extend(self.life.node.decide(input));
+    }
+
+    /// Does what was decided, unless it dies over it.
+    pub(crate) fn settle(&mut self, todo: Vec<Effect>) {
+        let _: Result<(), Dead> = gq_nodecore::settle(self, todo);
+    }
+
+    /// One turn of what happens on the machine itself. Nothing is done while its disk is full.
+    pub(crate) fn turn(&mut self) {
+        if self.machine.is_full {
+            return;
+        }
+        let mut todo = Vec::new();
+        self.read_log(&mut todo);
+        for key in std::mem::take(&mut self.life.gone) {
+            self.decide(Input::SupervisorGone { key }, &mut todo);
+        }
+        self.settle(todo);
+    }
+
+    /// What is left of runs is killed.
+    pub(crate) fn sweep(&mut self) {
+        if self.machine.is_full {
+            return;
+        }
+        let mut todo = Vec::new();
+        for key in std::mem::take(&mut self.life.sweeps) {
+            let left = self.machine.sweep(key, self.dice);
+            self.decide(Input::Swept { key, left, at: self.now }, &mut todo);
+        }
+        self.settle(todo);
+    }
+
+    fn read_log(&mut self, todo: &mut Vec<Effect>) {
+        let new: Vec<disk::Record> =
+            self.machine.log.records.get(self.life.read..).unwrap_or_default().to_vec();
+        self.life.read = self.machine.log.records.len();
+        for record in new {
+            self.decide(Input::Logged(from_disk(record)), todo);
+        }
+    }
+
+    /// A controller's head is heard. False: it is not listened to, or knows a later life of this node.
+    pub(crate) fn hear(&mut self, head: &Head, todo: &mut Vec<Effect>) -> bool {
+        if head.ack_epoch > self.life.epoch {
+            self.machine.log.append(life_record(head.ack_epoch, self.machine, &self.life.node));
+            self.machine.log.sync();
+            self.life.fuse.light(0);
+            return self.life.fuse.step();
+        }
+        let before = todo.len();
+        self.decide(Input::Head(from_head(head)), todo);
+        let is_turned_away = todo.iter().skip(before).any(|effect| matches!(effect, Effect::TurnAway(_)));
+        if is_turned_away {
+            todo.truncate(before);
+        }
+        !is_turned_away
+    }
+
+    /// Orders come, and which reports were taken.
+    pub(crate) fn take(&mut self, ack: Option<Seq>, orders: Vec<Order>) {
+        let mut todo = Vec::new();
+        if let Some(up_to) = ack {
+            self.decide(Input::Acked { epoch: self.life.epoch, up_to }, &mut todo);
+        }
+        for order in orders {
+            let input = Input::Order { seq: order.seq, order: from_order(order.body), at: self.now };
+            self.decide(input, &mut todo);
+        }
+        self.settle(todo);
+    }
+
+    /// There is a link: all that is owed is said on it.
+    pub(crate) fn link_up(&mut self, mut todo: Vec<Effect>) {
+        self.life.is_linked = true;
+        self.life.acked = Seq(0);
+        self.decide(Input::LinkUp, &mut todo);
+        self.settle(todo);
+    }
+}
+
+impl Hands for At<'_> {
+    type Error = Dead;
+
+    fn append(&mut self, records: Vec<Record>) -> Result<(), Dead> {
+        self.life.unsynced |= records.iter().any(Record::is_end);
+        for record in records.into_iter().filter_map(to_disk) {
+            if !self.life.fuse.step() {
+                return Err(Dead);
+            }
+            let is_at_end = self.life.read == self.machine.log.records.len();
+            self.machine.log.append(record);
+            // Its own records are not read again; what supervisors wrote before them is.
+            if is_at_end {
+                self.life.read += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn owes_sync(&mut self) -> bool {
+        std::mem::take(&mut self.life.unsynced)
+    }
+
+    fn sync(&mut self) -> Result<(), Dead> {
+        if !self.life.fuse.step() {
+            return Err(Dead);
+        }
+        self.machine.log.sync();
+        Ok(())
+    }
+
+    fn report(&mut self) {
+        if !self.life.fuse.step() {
+            return;
+        }
+        let letters = self.life.node.number();
+        let ack = self.life.node.taken();
+        if self.life.is_linked && (!letters.is_empty() || ack > self.life.acked) {
+            let epoch = self.life.epoch;
+            let letters = letters.into_iter().map(|(seq, report)| to_letter(seq, epoch, report)).collect();
+            self.life.acked = ack;
+            self.life.sayings.push_back(Saying { ack, letters });
+        }
+    }
+
+    fn act(&mut self, effect: Effect, todo: &mut Vec<Effect>) {
+        if !self.life.fuse.step() {
+            return;
+        }
+        match effect {
+            Effect::Append(record) => todo.push(Effect::Append(record)),
+            Effect::Launch(assignment) => {
+                if self.dice.one_in(30) {
+                    let (key, reason) = (assignment.key, Reason::LaunchFailure);
+                    return self.decide(Input::LaunchFailed { key, reason, detail: "no room".into() }, todo);
+                }
+                self.machine.launch(*assignment);
+            }
+            Effect::Control(key, control) => {
+                self.machine.control(key, control, self.now);
+            }
+            Effect::Sweep { key, .. } => self.life.sweeps.push(key),
+            Effect::Forget(key) => {
+                let is_over = |life: &crate::machine::Life| !life.supervised && !life.is_alive();
+                if self.machine.lives.get(&key).is_some_and(is_over) {
+                    self.machine.lives.remove(&key);
+                }
+            }
+            Effect::TurnAway(_) => self.life.unlink(),
+            Effect::Skipped { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The machine of a node: its disk (the log, which forgets what was not synced), its processes (supervisors, scripts, what these leave behind)
+//! and its boots.
+
+use crate::{dice::Dice, spool::Spool, truth::Truth};
+use gq_model::{
+    Assignment, BootId, Card, End, MiB, NodeName, Outcome, Reason, RunKey, Timestamp, known_grid,
+};
+use gq_nodecore::{Control, Stop, StopWhy};
+use gq_nodelog::Record;
+use std::collections::BTreeMap;
+
+/// Cpus of every machine.
+pub(crate) const CPUS: u32 = 4;
+
+/// The node's log.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) records: Vec<Record>,
+    /// So many are on the disk for certain.
+    synced: usize,
+}
+
+impl Log {
+    pub(crate) fn append(&mut self, record: Record) {
+        self.records.push(record);
+    }
+
+    pub(crate) fn sync(&mut self) {
+        self.synced = self.records.len();
+    }
+
+    /// The power fails: the log ends somewhere behind what was synced.
+    fn lose_power(&mut self, dice: &mut Dice) {
+        let loose = self.records.len() - self.synced;
+        self.records.truncate(self.synced + dice.below(loose + 1));
+        self.sync();
+    }
+}
+
+/// How far a supervisor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Born,
+    Up,
+    Running,
+    /// The script is gone, other processes of the run are not.
+    Exited,
+}
+
+/// A run on this machine, as its processes.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) assignment: Assignment,
+    /// Whether its supervisor lives.
+    pub(crate) supervised: bool,
+    step: Step,
+    /// Processes of the run besides the supervisor.
+    pub(crate) processes: u32,
+    stop: Option<Stop>,
+    started: Option<Timestamp>,
+    exit: Option<u8>,
+    suspended: bool,
+}
+
+impl Life {
+    /// Whether something of the user's lives.
+    pub(crate) const fn is_alive(&self) -> bool {
+        self.processes > 0
+    }
+}
+
+/// A machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) name: NodeName,
+    boots: u8,
+    pub(crate) log: Log,
+    pub(crate) lives: BTreeMap<RunKey, Life>,
+    pub(crate) cards: Vec<Card>,
+    /// Whether its disk has no room.
+    pub(crate) is_full: bool,
+}
+
+fn card(index: u32, mig: bool) -> Card {
+    let text = format!(r#"{{"index":{index},"model":"A100","memory":81920,"mig":{mig}}}"#);
+    let card: Card = serde_json::from_str(&text).expect("a card");
+    Card { grid: known_grid("A100", MiB(81_920)).filter(|_| mig), ..card }
+}
+
+impl Machine {
+    pub(crate) fn new(name: &str, mig: bool) -> Self {
+        Self {
+            name: name.parse().expect("a name"),
+            boots: 1,
+            log: Log::default(),
+            lives: BTreeMap::new(),
+            cards: vec![card(0, mig), card(1, false)],
+            is_full: false,
+        }
+    }
+
+    pub(crate) const fn boot(&self) -> BootId {
+        BootId([self.boots; 16])
+    }
+
+    /// The power fails and comes back: nothing lives, and what was not synced may be gone; all of it when the disk is `wiped`.
+    pub(crate) fn lose_power(&mut self, wiped: bool, dice: &mut Dice) {
+        self.boots = self.boots.wrapping_add(1);
+        self.lives.clear();
+        self.log.lose_power(dice);
+        if wiped {
+            self.log = Log::default();
+        }
+    }
+
+    /// A supervisor begins to live.
+    pub(crate) fn launch(&mut self, assignment: Assignment) {
+        let life = Life {
+            supervised: true,
+            step: Step::Born,
+            processes: 0,
+            stop: None,
+            started: None,
+            exit: None,
+            suspended: false,
+            assignment,
+        };
+        let key = life.assignment.key;
+        let twin = self.lives.insert(key, life);
+        assert!(
+            twin.is_none_or(|twin| !twin.supervised && !twin.is_alive()),
+            "{key} was launched beside itself"
+        );
+    }
+
+    /// A supervisor is told something. False: nobody is there to be told.
+    pub(crate) fn control(&mut self, key: RunKey, control: Control, now: Timestamp) -> bool {
+        let Some(life) = self.lives.get_mut(&key).filter(|life| life.supervised) else { return false };
+        match control {
+            Control::Stop(stop) => life.stop = life.stop.or(Some(stop)),
+            Control::Suspend if life.step == Step::Running && !life.suspended => {
+                life.suspended = true;
+                self.log.append(Record::Suspended { key, at: now });
+            }
+            Control::Resume if life.suspended => {
+                life.suspended = false;
+                self.log.append(Record::Resumed { key, at: now });
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Runs whose supervisor lives.
+    pub(crate) fn supervised(&self) -> Vec<RunKey> {
+        self.lives.iter().filter(|(_, life)| life.supervised).map(|(key, _)| *key).collect()
+    }
+
+    /// The next thing that the supervisor of `key` does. True: it is gone then.
+    pub(crate) fn go_on(
+        &mut self,
+        key: RunKey,
+        now: Timestamp,
+        spool: &Spool,
+        truth: &mut Truth,
+        dice: &mut Dice,
+    ) -> bool {
+        let Some(life) = self.lives.get_mut(&key).filter(|life| life.supervised) else { return false };
+        if self.is_full {
+            // What it has to say waits for room.
+            return false;
+        }
+        match life.step {
+            Step::Born => {
+                life.step = Step::Up;
+                self.log.append(Record::Up { key, pid: 1, pid_start: 1 });
+            }
+            Step::Up if life.stop.is_some() => return self.end(key, now, truth),
+            Step::Up => {
+                let file = spool.file(&life.assignment.job_file);
+                assert!(file.is_some_and(|file| file.uid == life.assignment.uid), "{key} has no job file");
+                let fate = truth.runs.entry(key).or_default();
+                assert_eq!(fate.executed.replace(now), None, "{key} was executed twice");
+                (life.step, life.processes) = (Step::Running, 1 + dice.roll(3) as u32);
+                life.started = Some(now);
+                self.log.append(Record::Started { key, at: now, session: 1 });
+            }
+            Step::Running if life.suspended && life.stop.is_none() => {}
+            Step::Running => {
+                life.exit = life.stop.is_none().then(|| dice.roll(4).saturating_sub(1) as u8);
+                life.processes -= 1;
+                life.step = Step::Exited;
+                if life.processes > 0 {
+                    self.log.append(Record::Exited { key, at: now });
+                }
+            }
+            Step::Exited if life.processes > 0 => life.processes -= 1,
+            Step::Exited => return self.end(key, now, truth),
+        }
+        false
+    }
+
+    /// Nothing of the run is left: its supervisor says how it ended, and is gone.
+    fn end(&mut self, key: RunKey, now: Timestamp, truth: &mut Truth) -> bool {
+        let Some(life) = self.lives.get_mut(&key) else { return false };
+        let (end, reason) = match (life.stop.map(|stop| stop.why), life.exit) {
+            (Some(StopWhy::Requeue), _) => (End::Cancelled, Reason::Requeued),
+            (Some(StopWhy::Cancel | StopWhy::Stray), _) => (End::Cancelled, Reason::Cancelled),
+            (None, Some(0)) => (End::Completed, Reason::None),
+            (None, _) => (End::Failed, Reason::NonZeroExitCode),
+        };
+        let outcome = Outcome { exit_code: life.exit, ..Outcome::without_exit(end, reason, "") };
+        truth.runs.entry(key).or_default().written = Some(outcome.clone());
+        let started = life.started;
+        life.supervised = false;
+        self.log.append(Record::Ended { key, outcome, started, ended: now, epilog: None });
+        true
+    }
+
+    /// A supervisor is killed; what it held together lives on.
+    pub(crate) fn kill_supervisor(&mut self, key: RunKey) {
+        if let Some(life) = self.lives.get_mut(&key) {
+            life.supervised = false;
+        }
+    }
+
+    /// Kills what is left of a run, as far as it goes at once. How many are left.
+    pub(crate) fn sweep(&mut self, key: RunKey, dice: &mut Dice) -> u32 {
+        let Some(life) = self.lives.get_mut(&key) else { return 0 };
+        assert!(!life.supervised, "{key} is swept while its supervisor lives");
+        life.processes = life.processes.saturating_sub(1 + dice.roll(3) as u32);
+        life.processes
+    }
+
+    /// Whether a supervisor of the run lives: it holds the lock of its folder.
+    pub(crate) fn is_supervised(&self, key: RunKey) -> bool {
+        self.lives.get(&key).is_some_and(|life| life.supervised)
+    }
+}

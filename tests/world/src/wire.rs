@@ -1,0 +1,330 @@
+//! Letters on their way: over a socket, which keeps their order and breaks; or as files, which are seen late. The letters themselves, their
+//! bytes and their heads are the real ones.
+
+use crate::{
+    gqd::{CLUSTER, Gqd},
+    gqnode::{At, Saying, Session},
+    share::{HEAD, Share, letter},
+};
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
+use gq_controller::{Bundle, LinkId, MAX_WAITING, report};
+use gq_model::{Epoch, Seq};
+use gq_proto::{
+    Head, LETTER_VERSION, Letters, Order, OrderBody, Reading, Report, ReportBody, seal, seal_json, unseal,
+};
+use std::convert::Infallible;
+
+/// A node without a beat for so long is suspect.
+const SUSPECT: u64 = 30_000_000;
+/// How often a head is written even when there is nothing to say.
+const BEAT: u64 = 10_000_000;
+/// Most letters of one look.
+const MOST: usize = 5;
+
+/// The way between the controller and one node.
+pub(crate) struct Wire {
+    /// Whether letters go as files.
+    pub(crate) files: bool,
+    pub(crate) share: Share,
+    /// The link as the controller holds it.
+    link: Option<(LinkId, Receiver<Bundle>)>,
+    next: u64,
+}
+
+impl Wire {
+    pub(crate) fn new(files: bool, number: u64) -> Self {
+        Self { files, share: Share::default(), link: None, next: number << 32 }
+    }
+
+    pub(crate) const fn is_linked(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// The controller is gone: nothing of its side is left.
+    pub(crate) fn controller_died(&mut self) {
+        self.link = None;
+    }
+
+    /// A link for a node that comes with `head`. None: it is not spoken to.
+    fn connect(&mut self, gqd: &mut Gqd, head: &Head) -> Option<Head> {
+        let (out, bundles) = bounded(MAX_WAITING);
+        self.next += 1;
+        let link = LinkId(self.next);
+        let ours = gqd.node_up(head, link, out).ok()?;
+        self.link = Some((link, bundles));
+        Some(ours)
+    }
+
+    /// The link breaks.
+    pub(crate) fn cut(&mut self, gqd: Option<&mut Gqd>, at: Option<&mut At<'_>>, clock: u64) {
+        if let Some((link, _)) = self.link.take()
+            && let (Some(gqd), Some(name)) = (gqd, at.as_ref().map(|at| at.machine.name.clone()))
+        {
+            gqd.node_down(&name, link, clock);
+        }
+        if let Some(at) = at {
+            at.life.unlink();
+        }
+    }
+
+    /// The next thing on a socket: it is dialled, or a frame goes one way or the other.
+    pub(crate) fn carry(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
+        if self.link.is_none() || !at.life.is_linked {
+            self.cut(Some(&mut *gqd), Some(&mut *at), clock);
+            return self.dial(gqd, at, clock);
+        }
+        let is_up = at.dice.one_in(2) && !at.life.sayings.is_empty();
+        match at.life.sayings.pop_front_if(|_| is_up) {
+            Some(saying) => up(gqd, at, saying),
+            None => self.down(gqd, at, clock),
+        }
+    }
+
+    fn dial(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
+        let head = at.life.head(CLUSTER, at.machine);
+        let Some(ours) = self.connect(gqd, &head) else { return };
+        let mut todo = Vec::new();
+        if at.hear(&ours, &mut todo) {
+            at.link_up(todo);
+        } else {
+            at.settle(todo);
+            self.cut(Some(gqd), Some(at), clock);
+        }
+    }
+
+    fn down(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
+        let Some((_, bundles)) = &self.link else { return };
+        let bundle = match bundles.try_recv() {
+            Ok(bundle) => bundle,
+            Err(TryRecvError::Empty) => return,
+            // The controller cut it.
+            Err(TryRecvError::Disconnected) => return self.cut(Some(gqd), Some(at), clock),
+        };
+        if at.machine.is_full {
+            // It waits for room and reads nothing; what was on the way is lost with the link.
+            return self.cut(Some(gqd), Some(at), clock);
+        }
+        let letters: Vec<serde_json::Value> = bundle
+            .letters
+            .iter()
+            .map(|(_, bytes)| serde_json::from_slice(bytes).expect("a letter"))
+            .collect();
+        let frame = serde_json::json!({ "ack": bundle.ack, "letters": letters });
+        let frame: Letters<OrderBody> = serde_json::from_value(frame).expect("letters");
+        at.take(Some(frame.ack), frame.letters);
+    }
+
+    /// The controller looks at the files of a node, and writes its own.
+    pub(crate) fn controller_looks(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
+        self.read_reports(gqd, at, clock);
+        self.write_orders(gqd, at, clock);
+    }
+
+    fn read_reports(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
+        let name = at.machine.name.clone();
+        let head = self.share.reports.read(HEAD, at.dice).and_then(|bytes| unseal::<Head>(&bytes).ok());
+        let seen = gqd.offices.entry(name.clone()).or_default().seen;
+        let is_silent = seen.is_some_and(|(_, _, since)| clock.saturating_sub(since) >= SUSPECT);
+        let since = seen.map_or(clock, |(_, _, since)| since);
+        let Some(head) = head else {
+            if is_silent {
+                self.lose_sight(gqd, &name, since);
+            }
+            return;
+        };
+        let is_fresh = seen.is_none_or(|(epoch, beat, _)| (epoch, beat) != (head.epoch, head.beat));
+        if !is_fresh && is_silent {
+            self.lose_sight(gqd, &name, since);
+        }
+        if is_fresh {
+            let is_new_life = seen.is_none_or(|(epoch, _, _)| epoch != head.epoch);
+            gqd.offices.entry(name.clone()).or_default().seen = Some((head.epoch, head.beat, clock));
+            if is_new_life || self.link.is_none() {
+                self.lose_sight(gqd, &name, clock);
+                let ours = self.connect(gqd, &head);
+                let office = gqd.offices.entry(name.clone()).or_default();
+                match ours {
+                    Some(ours) => {
+                        office.reading = Reading::after(ours.ack);
+                        (office.ack, office.lowest, office.highest) = (ours.ack, ours.lowest, ours.highest);
+                        office.its_ack = head.ack;
+                        office.beaten = None;
+                    }
+                    None => office.seen = None,
+                }
+            }
+        }
+        if self.link.is_some() {
+            self.hand_on(gqd, at, &head);
+        }
+    }
+
+    fn lose_sight(&mut self, gqd: &mut Gqd, name: &gq_model::NodeName, since: u64) {
+        if let Some((link, _)) = self.link.take() {
+            gqd.node_down(name, link, since);
+        }
+    }
+
+    fn hand_on(&mut self, gqd: &mut Gqd, at: &mut At<'_>, head: &Head) {
+        let name = at.machine.name.clone();
+        let office = gqd.offices.entry(name.clone()).or_default();
+        let reports = &mut self.share.reports;
+        let Ok(look) = office.reading.look(head, MOST, |seq| {
+            let bytes = reports.read(&letter(seq), at.dice);
+            Ok::<_, Infallible>(bytes.and_then(|bytes| unseal::<Report>(&bytes).ok()))
+        });
+        if !look.letters.is_empty() || head.ack > office.its_ack {
+            office.its_ack = head.ack;
+            let reports = look.letters.into_iter().map(|letter| (letter.seq, Box::new(report(letter.body))));
+            gqd.letters(&name, head.epoch, head.ack, reports.collect());
+        }
+    }
+
+    fn write_orders(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
+        let Some((_, bundles)) = &self.link else { return };
+        let bundles: Vec<Bundle> = bundles.try_iter().collect();
+        let name = at.machine.name.clone();
+        let epoch = gqd.keeper.store.epoch();
+        let Gqd { offices, fuse, .. } = gqd;
+        let office = offices.entry(name.clone()).or_default();
+        let is_changed = !bundles.is_empty();
+        for bundle in bundles {
+            for (seq, bytes) in &bundle.letters {
+                if !fuse.step() {
+                    return;
+                }
+                self.share.orders.write(&letter(*seq), seal_json(bytes));
+            }
+            office.ack = bundle.ack;
+            (office.lowest, office.highest) = (bundle.lowest, bundle.highest);
+        }
+        let is_due = office.beaten.is_none_or(|at| clock.saturating_sub(at) >= BEAT);
+        if (is_changed || is_due) && fuse.step() {
+            office.beat += 1;
+            let head = Head {
+                version: LETTER_VERSION,
+                cluster: CLUSTER,
+                node: name,
+                epoch,
+                boot: None,
+                beat: office.beat,
+                lowest: office.lowest,
+                highest: office.highest,
+                ack_epoch: office.seen.map_or(Epoch(0), |(epoch, _, _)| epoch),
+                ack: office.ack,
+            };
+            self.share.orders.write(HEAD, seal(&head).expect("a head"));
+            office.beaten = Some(clock);
+            remove_up_to(&mut self.share.orders, office.its_ack);
+        }
+    }
+
+    /// The node looks at the files of the controller, and writes its own.
+    pub(crate) fn node_looks(&mut self, at: &mut At<'_>) {
+        if at.machine.is_full {
+            return;
+        }
+        if at.life.session.is_none() {
+            self.open(at);
+        }
+        self.read_orders(at);
+        self.write_reports(at);
+    }
+
+    fn open(&mut self, at: &mut At<'_>) {
+        if at.life.written.is_none() {
+            // Letters of an earlier life: what still matters of them is reported anew.
+            remove_up_to(&mut self.share.reports, Seq(u64::MAX));
+        }
+        let written = *at.life.written.get_or_insert(Seq(0));
+        let head = Head { highest: written, ..at.life.head(CLUSTER, at.machine) };
+        let reading = Reading::after(head.ack);
+        at.life.session = Some(Session { reading, theirs: None, beat: head.beat, lowest: head.lowest });
+        let bytes = seal(&head).expect("a head");
+        if at.life.fuse.step() {
+            self.share.reports.write(HEAD, bytes);
+        }
+        at.link_up(Vec::new());
+    }
+
+    fn read_orders(&mut self, at: &mut At<'_>) {
+        let head = self.share.orders.read(HEAD, at.dice).and_then(|bytes| unseal::<Head>(&bytes).ok());
+        let Some(head) = head else { return };
+        let Some(session) = &mut at.life.session else { return };
+        let is_new = session.theirs.as_ref() != Some(&head);
+        if is_new {
+            if head.ack_epoch == at.life.epoch {
+                remove_up_to(&mut self.share.reports, head.ack);
+                session.lowest = session.lowest.max(Seq(head.ack.0.saturating_add(1)));
+            }
+            session.theirs = Some(head.clone());
+            let mut todo = Vec::new();
+            if !at.hear(&head, &mut todo) {
+                at.settle(todo);
+                return at.life.unlink();
+            }
+            at.settle(todo);
+        }
+        let Some(session) = &mut at.life.session else { return };
+        let orders = &mut self.share.orders;
+        let Ok(look) = session.reading.look(&head, MOST, |seq| {
+            let bytes = orders.read(&letter(seq), at.dice);
+            Ok::<_, Infallible>(bytes.and_then(|bytes| unseal::<Order>(&bytes).ok()))
+        });
+        if !look.letters.is_empty() {
+            at.take(None, look.letters);
+        }
+    }
+
+    fn write_reports(&mut self, at: &mut At<'_>) {
+        let sayings = std::mem::take(&mut at.life.sayings);
+        let epoch = at.life.epoch;
+        let (boot, name) = (at.machine.boot(), at.machine.name.clone());
+        let controller = at.life.node.controller();
+        let Some(session) = &mut at.life.session else { return };
+        let mut ack = at.life.node.taken();
+        for Saying { ack: said, letters } in sayings {
+            for report in letters {
+                if !at.life.fuse.step() {
+                    return;
+                }
+                at.life.written = at.life.written.max(Some(report.seq));
+                self.share.reports.write(&letter(report.seq), seal(&report).expect("a report"));
+            }
+            ack = said;
+        }
+        session.beat += 1;
+        let head = Head {
+            version: LETTER_VERSION,
+            cluster: CLUSTER,
+            node: name,
+            epoch,
+            boot: Some(boot),
+            beat: session.beat,
+            lowest: session.lowest,
+            highest: at.life.written.unwrap_or_default(),
+            ack_epoch: controller,
+            ack,
+        };
+        if at.life.fuse.step() {
+            self.share.reports.write(HEAD, seal(&head).expect("a head"));
+        }
+    }
+}
+
+fn remove_up_to(folder: &mut crate::share::Folder, seq: Seq) {
+    let last = letter(seq);
+    for name in folder.names() {
+        if name != HEAD && name <= last {
+            folder.remove(&name);
+        }
+    }
+}
+
+fn up(gqd: &mut Gqd, at: &mut At<'_>, saying: Saying) {
+    let frame = Letters { ack: saying.ack, letters: saying.letters };
+    let bytes = serde_json::to_vec(&frame).expect("a frame");
+    let frame: Letters<ReportBody> = serde_json::from_slice(&bytes).expect("a frame");
+    let reports = frame.letters.into_iter().map(|letter| (letter.seq, Box::new(report(letter.body))));
+    gqd.letters(&at.machine.name, at.life.epoch, frame.ack, reports.collect());
+}
