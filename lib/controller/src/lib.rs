@@ -37,5 +37,5 @@ pub use start::{command, main};
 // What of this household decides what is durable, said and sent: the simulator of the whole runs it as it is.
 pub use convert::{order_bytes, report};
 pub use keeper::StoreKeeper;
-pub use post::{Bundle, LinkId, MAX_WAITING, Post};
+pub use post::{Bundle, LinkId, MAX_WAITING, Post, waiting};
 pub use welcome::welcome;

@@ -6,7 +6,7 @@ use crate::{
     board::Wall,
     convert,
     hub::Word,
-    post::{Bundle, LinkId, MAX_WAITING},
+    post::{Bundle, LinkId, MAX_WAITING, waiting},
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_model::{ClusterId, Epoch, NodeName, Seq, Uid};
@@ -215,7 +215,8 @@ impl Mail {
     /// Writes what the hub has for a node, and our `HEAD` when something changed or a beat is due.
     fn write(&self, node: &mut Correspondent) {
         let Some((_, bundles)) = &node.link else { return };
-        let bundles: Vec<Bundle> = bundles.try_iter().collect();
+        // Cut by the hub: the next beat makes a new link.
+        let Some(bundles) = waiting(bundles) else { return node.cut(&self.words) };
         let changed = !bundles.is_empty();
         if node.writer.is_none() {
             let path = LetterKind::Order.folder(&self.spool_dir, &node.node);

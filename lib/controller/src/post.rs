@@ -1,7 +1,7 @@
 //! The post: orders that nodes have not acknowledged, and the links they leave by. The same for the socket and for files.
 
 use crate::convert;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use gq_engine::Order;
 use gq_model::{Epoch, NodeName, Seq};
 use std::{
@@ -31,6 +31,18 @@ pub struct LinkId(
     /// The number.
     pub u64,
 );
+
+/// The bundles that wait on a link; none when the post has cut it.
+pub fn waiting(bundles: &Receiver<Bundle>) -> Option<Vec<Bundle>> {
+    let mut all = Vec::new();
+    loop {
+        match bundles.try_recv() {
+            Ok(bundle) => all.push(bundle),
+            Err(TryRecvError::Empty) => return Some(all),
+            Err(TryRecvError::Disconnected) => return None,
+        }
+    }
+}
 
 struct Link {
     id: LinkId,

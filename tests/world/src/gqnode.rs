@@ -264,6 +264,9 @@ impl Hands for At<'_> {
             return;
         }
         let letters = self.life.node.number();
+        for key in letters.iter().filter_map(|(_, report)| report.end_of()) {
+            assert!(self.machine.log.has_end(key), "the end of {key} is reported and not on disk");
+        }
         let ack = self.life.node.taken();
         if self.life.is_linked && (!letters.is_empty() || ack > self.life.acked) {
             let epoch = self.life.epoch;

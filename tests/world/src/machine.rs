@@ -29,6 +29,13 @@ impl Log {
         self.synced = self.records.len();
     }
 
+    /// Whether an end of the run is on the disk for certain.
+    pub(crate) fn has_end(&self, key: RunKey) -> bool {
+        let is_end = |record: &&Record| matches!(record, Record::Ended { .. } | Record::Refused { .. });
+        let on_disk = self.records.iter().take(self.synced);
+        on_disk.filter(is_end).any(|record| record.key() == Some(key))
+    }
+
     /// The power fails: the log ends somewhere behind what was synced.
     fn lose_power(&mut self, dice: &mut Dice) {
         let loose = self.records.len() - self.synced;

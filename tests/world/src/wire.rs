@@ -7,7 +7,7 @@ use crate::{
     share::{HEAD, Share, letter},
 };
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
-use gq_controller::{Bundle, LinkId, MAX_WAITING, report};
+use gq_controller::{Bundle, LinkId, MAX_WAITING, report, waiting};
 use gq_model::{Epoch, Seq};
 use gq_proto::{
     Head, LETTER_VERSION, Letters, Order, OrderBody, Reading, Report, ReportBody, seal, seal_json, unseal,
@@ -182,8 +182,8 @@ impl Wire {
 
     fn write_orders(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
         let Some((_, bundles)) = &self.link else { return };
-        let bundles: Vec<Bundle> = bundles.try_iter().collect();
         let name = at.machine.name.clone();
+        let Some(bundles) = waiting(bundles) else { return self.lose_sight(gqd, &name, clock) };
         let epoch = gqd.keeper.store.epoch();
         let Gqd { offices, fuse, .. } = gqd;
         let office = offices.entry(name.clone()).or_default();

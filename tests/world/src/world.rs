@@ -22,6 +22,8 @@ const EVENTS: u64 = 300;
 /// Rounds in which everything must come to its end afterwards, and the round from which on nobody is waited for who waits for others.
 const ROUNDS: u32 = 500;
 const PATIENCE: u32 = 60;
+/// The round in which nodes that gqd refuses are started again.
+const RESTART: u32 = 30;
 /// When the world begins: 2027, in seconds.
 const DAWN: i64 = 1_800_000_000;
 
@@ -312,10 +314,7 @@ impl World {
             self.blind[at] = false;
             let share = &mut self.wires[at].share;
             (share.orders.is_prompt, share.reports.is_prompt) = (true, true);
-            // A life that began while the clock was ahead is older than one that begins now.
-            self.kill_gqnode(at);
         }
-        self.kill_gqd();
         for round in 0..ROUNDS {
             self.round(round);
             if self.is_over() {
@@ -328,6 +327,9 @@ impl World {
     fn round(&mut self, round: u32) {
         self.truth.events += 1;
         self.pass(20);
+        if round == RESTART {
+            self.restart_the_refused();
+        }
         self.revive();
         self.ask();
         self.scan();
@@ -354,6 +356,15 @@ impl World {
         }
         self.bury();
         self.look();
+    }
+
+    /// A node that lost its disk while its clock was behind passes for a copy of itself, until somebody starts it again.
+    fn restart_the_refused(&mut self) {
+        for at in 0..self.machines.len() {
+            if !self.wires[at].is_linked() {
+                self.kill_gqnode(at);
+            }
+        }
     }
 
     fn is_over(&self) -> bool {
