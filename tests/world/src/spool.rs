@@ -1,9 +1,9 @@
-//! Job files: the drop box and the folders of accepted ones, on a disk that forgets what was not synced. A rename is whole or absent; two
-//! renames of which neither was synced are lost apart.
+//! Job files: the drop box and the folders of accepted ones, on a disk that forgets what was not synced. A rename is whole or absent; renames
+//! of different files are lost apart.
 
 use crate::dice::Dice;
 use gq_model::{Token, Uid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A job file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +21,15 @@ enum Change {
 }
 
 impl Change {
-    fn touches(&self, folder: &str) -> bool {
-        let within = |name: &String| name.rsplit_once('/').is_some_and(|(at, _)| at == folder);
+    fn names(&self) -> Vec<String> {
         match self {
-            Self::Removed(name) => within(name),
-            Self::Moved(from, to) => within(from) || within(to),
+            Self::Removed(name) => vec![name.clone()],
+            Self::Moved(from, to) => vec![from.clone(), to.clone()],
         }
+    }
+
+    fn touches(&self, folder: &str) -> bool {
+        self.names().iter().any(|name| name.rsplit_once('/').is_some_and(|(at, _)| at == folder))
     }
 
     fn apply(self, names: &mut BTreeMap<String, JobFile>) {
@@ -95,10 +98,14 @@ impl Spool {
         }
     }
 
-    /// The power fails: of the changes that were not synced, some are lost.
+    /// The power fails: of the changes that were not synced, some are lost, and with each what was done later to the same names.
     pub(crate) fn lose_power(&mut self, dice: &mut Dice) {
+        let mut lost = BTreeSet::new();
         for change in std::mem::take(&mut self.loose) {
-            if dice.one_in(2) {
+            let names = change.names();
+            if dice.one_in(2) || names.iter().any(|name| lost.contains(name)) {
+                lost.extend(names);
+            } else {
                 change.apply(&mut self.durable);
             }
         }
