@@ -3,7 +3,7 @@
 use gq_cluster::{Booked, Booking};
 use gq_engine::{Answer, Effect, NodeReport, Order, Refusal, RefusalKind, Selection};
 use gq_model::{Epoch, Seq};
-use gq_proto::{Failure, OrderBody, Reply, ReportBody, StopWhy};
+use gq_proto::{Failure, Head, OrderBody, Reply, Report, ReportBody, StopWhy, unseal};
 
 pub(crate) fn refusal(refusal: Refusal) -> gq_proto::Refusal {
     gq_proto::Refusal {
@@ -72,10 +72,7 @@ pub(crate) fn order(order: &Order) -> OrderBody {
 }
 
 /// The bytes of an order's letter: written once, kept, and sent the same for ever.
-///
-/// # Errors
-/// When it cannot be written as JSON.
-pub fn order_bytes(seq: Seq, epoch: Epoch, order: &Order) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn order_bytes(seq: Seq, epoch: Epoch, order: &Order) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&gq_proto::Order { seq, epoch, body: self::order(order) })
 }
 
@@ -90,6 +87,12 @@ pub(crate) fn letters(
         }
         _ => None,
     })
+}
+
+/// The report in a file of a node that says `head` of itself; none when it is not whole yet, or is what an earlier life wrote under the
+/// same number: a file server's client may show that for a while.
+pub fn report_in(bytes: &[u8], head: &Head) -> Option<Report> {
+    unseal::<Report>(bytes).ok().filter(|letter| letter.epoch == head.epoch)
 }
 
 /// A report as the engine takes it.

@@ -35,7 +35,7 @@ mod welcome;
 pub use start::{command, main};
 
 // What of this household decides what is durable, said and sent: the simulator of the whole runs it as it is.
-pub use convert::{order_bytes, report};
+pub use convert::{report, report_in};
 pub use keeper::StoreKeeper;
 pub use post::{Bundle, LinkId, MAX_WAITING, Post, waiting};
 pub use welcome::welcome;

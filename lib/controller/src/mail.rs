@@ -192,7 +192,7 @@ impl Mail {
         let Correspondent { reading, reader, .. } = node;
         let Ok(look) = reading.look(head, MAX_AT_ONCE, |seq| {
             let bytes = reader.read(seq).ok().flatten();
-            Ok::<_, Infallible>(bytes.and_then(|bytes| unseal::<Report>(&bytes).ok()))
+            Ok::<_, Infallible>(bytes.and_then(|bytes| convert::report_in(&bytes, head)))
         });
         if look.missing.is_none() || !look.letters.is_empty() {
             node.stuck = None;

@@ -11,12 +11,7 @@
 //! (letters over a socket, and as files), `checks` (the laws), `truth` (what really happened), `fuse` (when a process dies), `dice`.
 #![cfg_attr(
     not(test),
-    expect(
-        clippy::panic,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        reason = "a broken law is a panic, which names the seed"
-    )
+    expect(clippy::panic, clippy::expect_used, reason = "a broken law is a panic, which names the seed")
 )]
 
 mod checks;

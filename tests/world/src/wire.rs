@@ -7,7 +7,7 @@ use crate::{
     share::{HEAD, Share, letter},
 };
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
-use gq_controller::{Bundle, LinkId, MAX_WAITING, report, waiting};
+use gq_controller::{Bundle, LinkId, MAX_WAITING, report, report_in, waiting};
 use gq_model::{Epoch, Seq};
 use gq_proto::{
     Head, LETTER_VERSION, Letters, Order, OrderBody, Reading, Report, ReportBody, seal, seal_json, unseal,
@@ -171,8 +171,13 @@ impl Wire {
         let reports = &mut self.share.reports;
         let Ok(look) = office.reading.look(head, MOST, |seq| {
             let bytes = reports.read(&letter(seq), at.dice);
-            Ok::<_, Infallible>(bytes.and_then(|bytes| unseal::<Report>(&bytes).ok()))
+            Ok::<_, Infallible>(bytes.and_then(|bytes| report_in(&bytes, head)))
         });
+        let is_stale = |letter: &Report| letter.epoch != head.epoch;
+        assert!(
+            !look.letters.iter().any(is_stale),
+            "a letter of an earlier life of {name} is taken for one of this"
+        );
         if !look.letters.is_empty() || head.ack > office.its_ack {
             office.its_ack = head.ack;
             let reports = look.letters.into_iter().map(|letter| (letter.seq, Box::new(report(letter.body))));
