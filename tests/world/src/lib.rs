@@ -9,10 +9,7 @@
 //! Rooms: `world` (the loop), `faults` (what goes wrong), `users` (what is asked for), `gqd` (a life of the controller) with `courier`
 //! (what leaves its turn), `spool` (job files), `machine` (a node's disk and processes), `gqnode` (a life of a node), `wire` and `share`
 //! (letters over a socket, and as files), `checks` (the laws), `truth` (what really happened), `fuse` (when a process dies), `dice`.
-#![cfg_attr(
-    not(test),
-    expect(clippy::panic, clippy::expect_used, reason = "a broken law is a panic, which names the seed")
-)]
+#![expect(clippy::panic, clippy::expect_used, reason = "a broken law is a panic, and the seed is named")]
 
 mod checks;
 mod courier;
