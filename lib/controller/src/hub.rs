@@ -14,6 +14,7 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Link, Policy};
 use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Past, Submission, Turn, TurnError, Verb};
+use gq_failpoint::{Step, step};
 use gq_model::{
     Change, Dependency, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Term, Timestamp,
     When,
@@ -188,7 +189,8 @@ impl Hub {
         }
         if self.last_tidying.elapsed() >= TIDYING {
             self.last_tidying = Instant::now();
-            if let Err(error) = self.keeper.store.forget_tokens(ago(now, TOKEN_KEEP)) {
+            let forget = || self.keeper.store.forget_tokens(ago(now, TOKEN_KEEP));
+            if let Err(error) = step(Step::StateTokens, forget) {
                 log::warn!("old tokens are not forgotten: {error}");
             }
         }
@@ -233,7 +235,7 @@ impl Hub {
                     self.keeper.acknowledged.push((node.clone(), ack));
                 }
                 let report = |(seq, body)| Input::Report { node: node.clone(), epoch, seq, body };
-                inputs.extend(reports.into_iter().map(report));
+                step(Step::ReportTake, || inputs.extend(reports.into_iter().map(report)));
             }
             Word::NodeDown { node, link, since } => {
                 if self.couriers.post.disconnect(&node, link) {
