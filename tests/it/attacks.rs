@@ -93,6 +93,7 @@ fn honest(lab: &Lab, user: &Owner, token: Token) -> JobFile {
         cluster: cluster(lab),
         uid: Uid(user.uid),
         token,
+        left: false,
         spec: serde_json::from_value(spec).unwrap(),
         env: Vec::new(),
         args: Vec::new(),

@@ -27,6 +27,7 @@ fn ask(lab: &Lab, number: u8, image: &str, more: &Value, script: &str) -> Value 
         cluster: cluster.trim().parse().unwrap(),
         uid: Uid(nix::unistd::getuid().as_raw()),
         token,
+        left: false,
         spec: serde_json::from_value(spec).unwrap(),
         env: ["PATH=/usr/bin:/bin", "MINE=a b,c", "LD_LIBRARY_PATH=/host", "BASH_FUNC_f%%=() { :; }"]
             .map(variable)

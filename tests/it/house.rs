@@ -246,3 +246,40 @@ fn only_a_door_ends_the_process() {
         }
     }
 }
+
+#[test]
+fn every_durable_step_has_one_place_and_one_name() {
+    let table = root().join("lib/failpoint/src/table.rs");
+    let rows: Vec<(String, String)> = read(&table)
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(';')?.split_once(" \""))
+        .filter_map(|(step, rest)| Some((step.to_owned(), rest.split_once('"')?.0.to_owned())))
+        .collect();
+    let names: BTreeSet<&String> = rows.iter().map(|(_, name)| name).collect();
+    assert!(rows.len() > 50 && names.len() == rows.len(), "{rows:?}");
+    let sources: Vec<String> =
+        sources("lib").iter().filter(|path| **path != table).map(|path| read(path)).collect();
+    let word = |text: &str, at: usize| !text[at..].starts_with(|c: char| c.is_ascii_alphanumeric());
+    for (step, name) in rows {
+        let wanted = format!("Step::{step}");
+        let places = sources
+            .iter()
+            .flat_map(|text| text.match_indices(&wanted).filter(|(at, found)| word(text, at + found.len())));
+        assert_eq!(places.count(), 1, "the step {name} is done at one place: {wanted}");
+    }
+}
+
+#[test]
+fn no_build_has_failpoints_but_one_that_asks_for_them() {
+    for path in ["Cargo.toml", "lib/controller/Cargo.toml", "lib/failpoint/Cargo.toml"] {
+        let manifest: toml_edit::DocumentMut = read(&root().join(path)).parse().unwrap();
+        let features = manifest["features"].as_table_like().unwrap();
+        assert!(features.get("default").is_none() && features.get("failpoints").is_some(), "{path}");
+    }
+    for name in crates().keys().filter(|name| !["controller", "failpoint"].contains(&name.as_str())) {
+        let manifest = read(&root().join("lib").join(name).join("Cargo.toml"));
+        assert!(!manifest.contains("failpoints") && !manifest.contains("fail."), "{name}");
+    }
+    let manifest = read(&root().join("lib/failpoint/Cargo.toml"));
+    assert!(manifest.contains("fail = { workspace = true, optional = true }"));
+}

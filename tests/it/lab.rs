@@ -42,13 +42,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Looks again and again until there is something, as long as [`PATIENCE`]; `what` is told when it does not come.
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_told(|| what.to_owned(), look)
+}
+
+/// The same; what is told is made up when it does not come.
+#[track_caller]
+pub fn until_told<T>(what: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "it does not come: {what}");
+        assert!(Instant::now() < end, "it does not come: {}", what());
         std::thread::sleep(PAUSE);
     }
 }
@@ -291,6 +297,19 @@ impl Lab {
     /// The numbers of all processes that bear this lab's mark: daemons, supervisors, jobs.
     pub fn processes(&self) -> Vec<i32> {
         sweep::marked(self.dir())
+    }
+
+    /// The numbers of the supervisors among them. The child that becomes a job is called as its supervisor is until it executes the script.
+    pub fn supervisors(&self) -> Vec<i32> {
+        let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let is_step = |pid: i32| name(pid).trim() == "gqstep";
+        let is_child = |pid: i32| sweep::living_parent(pid).is_none_or(is_step);
+        self.processes().into_iter().filter(|pid| is_step(*pid) && !is_child(*pid)).collect()
+    }
+
+    /// How many daemons it has when all of them run.
+    pub fn daemons(&self) -> usize {
+        1 + self.nodes.len()
     }
 
     fn show(&self) {

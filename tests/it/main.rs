@@ -16,6 +16,7 @@ mod dependencies;
 mod ending;
 mod environment;
 mod examples;
+mod faults;
 mod forms;
 mod hooks;
 mod house;

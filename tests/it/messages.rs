@@ -104,6 +104,7 @@ fn submit<'a>(lab: &'a Lab, number: u8, fields: Value, script: &str) -> Result<J
         cluster: fs::read_to_string(lab.dir().join("spool/cluster.uuid")).unwrap().trim().parse().unwrap(),
         uid: Uid(nix::unistd::getuid().as_raw()),
         token,
+        left: false,
         spec: serde_json::from_value(spec).unwrap(),
         env: vec![b"PATH=/usr/bin:/bin".to_vec()],
         args: Vec::new(),

@@ -1,9 +1,11 @@
-//! Storms: many jobs, and everything that users do to them at once. The laws: every job ends, its end is one that somebody
+//! Storms: many jobs, and everything that users do to them at once. The laws are those of `faults`: every job ends, its end is one that somebody
 //! asked for, its runs never overlap, and nothing is left.
 
-use crate::lab::{Dice, Job, Lab, until};
-use gq_model::End;
-use std::{collections::BTreeMap, fs};
+use crate::{
+    faults::{History, Kind, check, settle},
+    lab::{Dice, Lab, until},
+};
+use std::fs;
 
 /// Jobs of a storm.
 const JOBS: usize = 40;
@@ -15,50 +17,27 @@ const DEEDS: usize = 60;
 fn whatever_is_done_to_jobs_all_of_them_end_and_nothing_is_left() {
     let mut dice = Dice::new();
     let lab = Lab::with_cards(3);
-    // Every run writes when it was alive; a run that is killed has no end.
-    let command =
-        "echo $GQ_RUN begins >>runs.$GQ_JOB_ID; sleep 0.$GQ_NAP; echo $GQ_RUN ends >>runs.$GQ_JOB_ID";
-    let mut jobs: Vec<Job<'_>> = Vec::new();
-    let mut cancelled = BTreeMap::new();
+    let history = History::of(&lab);
+    let mut jobs = Vec::new();
     for turn in 0..JOBS.max(DEEDS) {
         if turn < JOBS {
-            let nap = format!("--export=ALL,GQ_NAP={}", dice.roll(4));
-            let cards = format!("--gpus={}", dice.roll(4));
-            jobs.push(lab.gqsub(&[&cards, &nap, "--mem=64M", "-t", "5", "--wrap", command]));
+            let command = format!(". ./story; begin; sleep 0.{}; end 0", dice.roll(4));
+            let options = format!("--gpus={} -t 5", dice.roll(4));
+            jobs.push(history.submitted(&format!("s{turn}"), Kind::Any, &options, &command));
         }
-        let job = jobs[dice.roll(jobs.len())];
-        let verb =
-            ["gqcancel", "gqctl hold", "gqctl release", "gqctl requeue", "gqctl requeue"][dice.roll(5)];
-        let said = lab.say(&format!("{verb} {}", job.id));
-        assert!([0, 1].contains(&said.code), "{verb}: {said:?}");
-        if verb == "gqcancel" {
-            cancelled.insert(job.id, ());
-        }
-    }
-    assert_eq!(lab.say("gqctl release --me").code, 0);
-    for job in &jobs {
-        let end = job.ended();
-        match end {
-            End::Completed => {}
-            End::Cancelled => assert!(cancelled.contains_key(&job.id), "job {}: nobody cancelled it", job.id),
-            other => panic!("job {}: {other:?}: {}", job.id, job.view()),
-        }
-        let Ok(runs) = fs::read_to_string(lab.work(format!("runs.{}", job.id))) else {
-            assert_eq!(end, End::Cancelled, "job {} never ran", job.id);
-            continue;
+        let job = jobs[dice.roll(jobs.len())].to_string();
+        match dice.roll(5) {
+            0 => history.insist("gqcancel", &[&job]),
+            1 => history.insist("gqctl", &["hold", &job]),
+            2 => history.insist("gqctl", &["release", &job]),
+            _ => history.insist("gqctl", &["requeue", &job]),
         };
-        let runs: Vec<(u32, &str)> = runs
-            .lines()
-            .map(|line| line.split_once(' ').map(|(run, what)| (run.parse().unwrap(), what)).unwrap())
-            .collect();
-        assert!(runs.is_sorted_by_key(|(run, _)| *run), "job {}: runs overlap: {runs:?}", job.id);
-        if end == End::Completed {
-            assert_eq!(runs.last().map(|(_, what)| *what), Some("ends"), "job {}", job.id);
-            assert_eq!(u64::from(runs.last().unwrap().0), job.view()["run"], "job {}", job.id);
-        }
     }
+    assert_eq!(history.insist("gqctl", &["release", "--me"]).code, 0);
+    settle(&history);
     until("the node is idle", || (lab.node_view("n1")?["state"] == "idle").then_some(()));
-    until("only the daemons are left", || (lab.processes().len() == 2).then_some(()));
+    until("only the daemons are left", || (lab.processes().len() == lab.daemons()).then_some(()));
+    check(&history, 0);
     assert_eq!(lab.submit("--gpus=3", "echo $CUDA_VISIBLE_DEVICES").output(), "0,1,2\n");
     let left = fs::read_dir(lab.dir().join("spool/drop")).unwrap().count();
     assert_eq!(left, 0, "nothing is left in the drop box");

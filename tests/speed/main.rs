@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 
 mod clients;
+mod cost;
 mod life;
 mod plan;
 mod queue;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         rows::handover();
     }
     if wants("cost") {
-        rows::cost();
+        cost::rows();
     }
     if wants("loss") {
         rows::loss();

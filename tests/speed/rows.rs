@@ -4,7 +4,6 @@ use crate::{clients, percentile, queue::Queue, say};
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -173,48 +172,4 @@ pub(crate) fn loss() {
     let kept: std::collections::BTreeSet<u64> = kept.lines().filter_map(|l| l.trim().parse().ok()).collect();
     let lost = ids.iter().filter(|id| !kept.contains(id)).count();
     say("1,000 submissions, then kill -9 at once: acknowledged and lost", lost);
-}
-
-/// Files made and syncs done for one job that is alone, as the kernel sees them.
-pub(crate) fn cost() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        return say("files made, syncs for a lone job", "no strace here");
-    }
-    let queue = Queue::start(16);
-    let script = queue.script("nothing.sh", NOTHING);
-    let script = script.display().to_string();
-    queue.run("gqsub", &["--wait", "-Q", &script]);
-    let log = queue.path().join("trace");
-    let pids: Vec<String> = queue.pids().map(|pid| pid.to_string()).collect();
-    let calls = "trace=fsync,fdatasync,openat,open,creat,mkdir,mkdirat";
-    let mut tracer = Command::new("strace");
-    tracer.args(["-f", "-qq", "-e", calls, "-o"]).arg(&log);
-    pids.iter().for_each(|pid| {
-        tracer.args(["-p", pid]);
-    });
-    let mut tracer = tracer.spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    let client = queue.path().join("trace-client");
-    let mut gqsub = Command::new("strace");
-    gqsub.args(["-f", "-qq", "-e", calls, "-o"]).arg(&client).arg(crate::queue::GQSUB);
-    gqsub.args(["-Q", "--wait", &script]).env("GQ_CONF", queue.conf()).current_dir(queue.path());
-    assert!(gqsub.status().unwrap().success());
-    std::thread::sleep(Duration::from_millis(300));
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(tracer.id() as i32), nix::sys::signal::Signal::SIGINT)
-        .unwrap();
-    tracer.wait().unwrap();
-    let text = fs::read_to_string(&log).unwrap() + &fs::read_to_string(&client).unwrap();
-    let own = queue.path().display().to_string();
-    let syncs = text.lines().filter(|l| l.contains("fsync(") || l.contains("fdatasync(")).count();
-    let made = text
-        .lines()
-        .filter(|l| l.contains("O_CREAT") && !l.contains("/dev/null") && !l.contains("ENOENT"))
-        .count();
-    let folders = text.lines().filter(|l| l.contains("mkdir") && l.contains(&own)).count();
-    say("syncs for a lone job", syncs);
-    say("files made for a lone job (job file, per-run script)", made);
-    say("  folders made", folders);
-    if std::env::var_os("GQ_BENCH_TRACE").is_some() {
-        eprintln!("{text}");
-    }
 }

@@ -14,6 +14,7 @@ use crate::{
 };
 use gq_ask::{AskError, CommandLine, Early, Script, Submission};
 use gq_conf::Config;
+use gq_failpoint::{Step, step};
 use gq_ipc::Conn;
 use gq_model::{JobId, Timestamp, Token, Uid};
 use gq_proto::{Ask, JobFile, Reply};
@@ -29,6 +30,9 @@ pub fn command() -> clap::Command {
 
 /// Runs `gqsub`; returns the exit code.
 pub fn main(argv: Vec<OsString>) -> u8 {
+    if gq_failpoint::begin(PROGRAM, argv.get(1..).unwrap_or_default()) {
+        return 0;
+    }
     let mut command = command();
     let line = match gq_ask::read_command_line(&mut command, argv) {
         Ok(line) => line,
@@ -79,7 +83,7 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
         (false, false, false) => Some(format!("Submitted batch job {job}\n")),
         (false, false, true) => None,
     };
-    match answer.map_or(Ok(()), |text| print(&text)) {
+    match step(Step::DropAnswer, || answer.map_or(Ok(()), |text| print(&text))) {
         // Whoever reads has read enough; the job is as good as any.
         Ok(()) | Err(Trouble::ReaderGone) => {}
         Err(Trouble::Told { text, .. }) => {
@@ -112,7 +116,7 @@ fn submit(conf: &Config, submission: Submission, env: Vec<Vec<u8>>) -> Result<Jo
     // First the connection: without gqd there is nothing to clean up.
     let conn = Conn::connect(&sock).map_err(|e| hand_over::no_gqd(&sock, &e))?;
     let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
-    let token = store(&drop_box, submission, env)?;
+    let token = store(&drop_box, submission, env, false)?;
     hand_over::hand_over(&sock, conn, &drop_box, token)
 }
 
@@ -120,7 +124,7 @@ fn submit(conf: &Config, submission: Submission, env: Vec<Vec<u8>>) -> Result<Jo
 fn offline(conf: &Config, submission: Submission, env: Vec<Vec<u8>>) -> Result<u8, Trouble> {
     let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
     let json = submission.json;
-    let token = store(&drop_box, submission, env)?;
+    let token = store(&drop_box, submission, env, true)?;
     drop_box.offline(token).map_err(|e| of_spool(REFUSED, &e))?;
     match print(&if json { format!("{{\"token\":\"{token}\"}}\n") } else { format!("{token}\n") }) {
         Ok(()) | Err(Trouble::ReaderGone) => Ok(0),
@@ -130,8 +134,13 @@ fn offline(conf: &Config, submission: Submission, env: Vec<Vec<u8>>) -> Result<u
     }
 }
 
-/// Writes the job file into the drop box, durably.
-fn store(drop_box: &DropClient, submission: Submission, env: Vec<Vec<u8>>) -> Result<Token, Trouble> {
+/// Writes the job file into the drop box, durably. `left`: for `gqd` to find, while nobody waits.
+fn store(
+    drop_box: &DropClient,
+    submission: Submission,
+    env: Vec<Vec<u8>>,
+    left: bool,
+) -> Result<Token, Trouble> {
     use std::os::unix::ffi::OsStringExt;
     let no_cluster = || {
         Trouble::new(UNREACHABLE, "the spool belongs to no cluster yet")
@@ -145,6 +154,7 @@ fn store(drop_box: &DropClient, submission: Submission, env: Vec<Vec<u8>>) -> Re
         cluster,
         uid: Uid(nix::unistd::geteuid().as_raw()),
         token,
+        left,
         spec: submission.spec,
         env,
         args: submission.args.into_iter().map(OsStringExt::into_vec).collect(),

@@ -4,6 +4,7 @@ use crate::{board::Wall, convert, filer::Filer, messages::Herald, post::Post};
 use crossbeam_channel::Sender;
 use gq_cluster::Cluster;
 use gq_engine::{ClientId, Courier, Effect, Filing, Over, Refusal, Step};
+use gq_failpoint::step;
 use gq_model::JobId;
 use gq_proto::{Reply, WaitedEnd};
 use gq_sched::Outlook;
@@ -44,11 +45,13 @@ impl Courier for Couriers {
         if steps.is_empty() && new_outlook.is_none() {
             return;
         }
-        self.wall.change(|board| {
-            board.follow(cluster, steps);
-            if let Some(outlook) = new_outlook {
-                board.outlook = Arc::new(outlook);
-            }
+        step(gq_failpoint::Step::TurnShow, || {
+            self.wall.change(|board| {
+                board.follow(cluster, steps);
+                if let Some(outlook) = new_outlook {
+                    board.outlook = Arc::new(outlook);
+                }
+            });
         });
         self.herald.tell(cluster, steps);
     }

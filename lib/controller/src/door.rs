@@ -16,12 +16,14 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use gq_engine::{Actor, ClientId, Verb};
+use gq_failpoint::{Step, step};
 use gq_ipc::{Conn, IpcError, Listener};
 use gq_model::{JobId, Uid};
 use gq_proto::{
     ASK_VERSION, Ask, Asked, ClusterView, Head, Letters, MAX_FRAME, MAX_LIST_FRAME, Refusal, RefusalKind,
     Reply, ReportBody,
 };
+use gq_spool::drop_name;
 use gq_store::{History, StoreError};
 use std::{
     collections::BTreeMap,
@@ -213,7 +215,13 @@ impl Door {
                 Ask::Shares => self.shares(conn)?,
                 Ask::Wait { job, progress } => self.wait(conn, uid, job, progress)?,
                 Ask::Shutdown => self.shut_down(conn, uid)?,
-                ask => send(conn, &self.answer(uid, ask))?,
+                ask @ (Ask::Ping | Ask::Nodes | Ask::Partitions | Ask::Reservations) => {
+                    send(conn, &self.answer(uid, ask))?;
+                }
+                ask => {
+                    let reply = self.answer(uid, ask);
+                    step(Step::TurnAnswer, || send(conn, &reply))?;
+                }
             }
         }
         Ok(())
@@ -241,7 +249,7 @@ impl Door {
                 }
                 let taken = self
                     .intake
-                    .take(&format!(".s.{token}"), token, Some(uid), |uid| board.policy.is_admin(uid));
+                    .take(&drop_name(token, false), token, Some(uid), |uid| board.policy.is_admin(uid));
                 match taken {
                     Ok(submission) => Wish::Submit(Box::new(submission)),
                     Err(not_taken) => return self.submitted_before(uid, token, not_taken.refusal()),
@@ -455,7 +463,8 @@ fn write_orders(conn: &Conn, bundles: &Receiver<Bundle>) {
             frame.extend_from_slice(bytes);
         }
         frame.extend_from_slice(b"]}");
-        if conn.send(&frame).is_err() {
+        let sending = if bundle.letters.is_empty() { Step::ReportAck } else { Step::OrderSend };
+        if step(sending, || conn.send(&frame)).is_err() {
             break;
         }
     }

@@ -2,7 +2,6 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_engine::{Filing, Refusal, RefusalKind};
-use gq_model::Token;
 use gq_spool::Spool;
 use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 
@@ -110,14 +109,8 @@ fn file(spool: &Spool, filings: &[Filing]) -> (Vec<Option<String>>, BTreeSet<u8>
     (fates, shards)
 }
 
-/// A name in the drop box is `.s.<token>` or `<token>.job`.
-fn token_of(drop_name: &str) -> Option<Token> {
-    drop_name.strip_prefix(".s.").or_else(|| drop_name.strip_suffix(".job"))?.parse().ok()
-}
-
 fn give_back(spool: &Spool, filing: &Filing) {
-    let Some(token) = token_of(&filing.drop_name) else { return };
-    if let Err(error) = spool.give_back(&filing.job_file, token) {
+    if let Err(error) = spool.give_back(&filing.job_file, &filing.drop_name) {
         log::warn!("{error}");
     }
 }

@@ -15,6 +15,7 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Link, Policy};
 use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
+use gq_failpoint::{Step, step};
 use gq_model::{Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
 use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
@@ -186,7 +187,8 @@ impl Hub {
         }
         if self.last_tidying.elapsed() >= TIDYING {
             self.last_tidying = Instant::now();
-            if let Err(error) = self.keeper.store.forget_tokens(ago(now, TOKEN_KEEP)) {
+            let forget = || self.keeper.store.forget_tokens(ago(now, TOKEN_KEEP));
+            if let Err(error) = step(Step::StateTokens, forget) {
                 log::warn!("old tokens are not forgotten: {error}");
             }
         }
@@ -231,7 +233,7 @@ impl Hub {
                     self.keeper.acknowledged.push((node.clone(), ack));
                 }
                 let report = |(seq, body)| Input::Report { node: node.clone(), epoch, seq, body };
-                inputs.extend(reports.into_iter().map(report));
+                step(Step::ReportTake, || inputs.extend(reports.into_iter().map(report)));
             }
             Word::NodeDown { node, link, since } => {
                 if self.couriers.post.disconnect(&node, link) {

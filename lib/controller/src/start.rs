@@ -23,6 +23,7 @@ use clap::{Arg, ArgAction, value_parser};
 use crossbeam_channel::{Sender, bounded};
 use gq_cluster::Serves;
 use gq_conf::Config;
+use gq_failpoint::{Step, step};
 use gq_ipc::Listener;
 use gq_model::{ClusterId, Epoch, Uid};
 use gq_sched::Planner;
@@ -71,6 +72,9 @@ pub fn command() -> clap::Command {
 
 /// Runs `gqd`; returns its exit code: 0 after a stop, 1 when it cannot go on, 2 for wrong options or a bad conf.
 pub fn main(argv: Vec<OsString>) -> u8 {
+    if gq_failpoint::begin("gqd", argv.get(1..).unwrap_or_default()) {
+        return 0;
+    }
     let matches = match command().try_get_matches_from(argv) {
         Ok(matches) => matches,
         Err(error) => {
@@ -107,7 +111,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let own = Uid(geteuid().as_raw());
     let place = open_place(config, init)?;
     let store = place.store().map_err(|e| e.to_string())?;
-    let spool = open_spool(config, &store, init)?;
+    let spool = open_spool(config, &store)?;
     let cluster = store.load().map_err(|e| format!("{}: {e}", place.database().display()))?;
     upkeep::put_in_order(&spool, &store, &cluster)?;
     let ballast = place.fill_ballast();
@@ -250,7 +254,7 @@ fn become_owner(config: &Config, init: bool) -> Result<Serves, String> {
     if !me.is_root() {
         let is_owner = named.is_some_and(|user| user.uid == me);
         if init {
-            make_folders(config, None)?;
+            make_places(config, None)?;
         }
         return Ok(if is_owner { Serves::Everyone } else { Serves::Only(Uid(me.as_raw())) });
     }
@@ -262,14 +266,12 @@ fn become_owner(config: &Config, init: bool) -> Result<Serves, String> {
     };
     if user.uid.is_root() {
         if init {
-            make_folders(config, None)?;
+            make_places(config, None)?;
         }
         return Ok(Serves::Only(Uid(0)));
     }
     if init {
-        make_folders(config, Some((user.uid, user.gid)))?;
-        Spool::init(&config.cluster.spool_dir, Some((user.uid.as_raw(), user.gid.as_raw())))
-            .map_err(|e| e.to_string())?;
+        make_places(config, Some((user.uid, user.gid)))?;
     }
     let name = std::ffi::CString::new(user.name.clone()).map_err(|e| e.to_string())?;
     let dropped = initgroups(&name, user.gid).and_then(|()| setgid(user.gid)).and_then(|()| setuid(user.uid));
@@ -280,6 +282,14 @@ fn become_owner(config: &Config, init: bool) -> Result<Serves, String> {
     Ok(Serves::Everyone)
 }
 
+/// Makes the folders and the spool: all that a queue needs before it has a state. The state comes last, so that an init that was cut short is
+/// said again.
+fn make_places(config: &Config, owner: Option<(nix::unistd::Uid, Gid)>) -> Result<(), String> {
+    make_folders(config, owner)?;
+    let ids = owner.map(|(uid, gid)| (uid.as_raw(), gid.as_raw()));
+    Spool::init(&config.cluster.spool_dir, ids).map_err(|e| e.to_string())
+}
+
 /// Makes the state and run folders. A parent that others may write is refused unless it is root's and sticky.
 fn make_folders(config: &Config, owner: Option<(nix::unistd::Uid, Gid)>) -> Result<(), String> {
     for (path, mode) in [
@@ -288,17 +298,29 @@ fn make_folders(config: &Config, owner: Option<(nix::unistd::Uid, Gid)>) -> Resu
         (&config.cluster.spool_dir, 0o755),
     ] {
         safe_parent(path)?;
-        if path.exists() {
-            continue;
-        }
-        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
-        if let Some((uid, gid)) = owner {
-            chown(path.as_path(), Some(uid), Some(gid)).map_err(|e| format!("{}: {e}", path.display()))?;
+        if !path.exists() {
+            make_folder(path, mode, owner).map_err(|e| format!("{}: {e}", path.display()))?;
         }
     }
     Ok(())
+}
+
+/// Makes a folder, which appears under its name when it has its mode and its owner: an init that was cut short is said again.
+fn make_folder(path: &Path, mode: u32, owner: Option<(nix::unistd::Uid, Gid)>) -> std::io::Result<()> {
+    let mut draft = OsString::from(".");
+    draft.push(path.file_name().unwrap_or_default());
+    draft.push(".new");
+    let draft = path.with_file_name(draft);
+    if let Some(above) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(above)?;
+    }
+    let _ = fs::remove_dir(&draft);
+    fs::DirBuilder::new().mode(mode).create(&draft)?;
+    fs::set_permissions(&draft, fs::Permissions::from_mode(mode))?;
+    if let Some((uid, gid)) = owner {
+        chown(&draft, Some(uid), Some(gid))?;
+    }
+    step(Step::FolderName, || fs::rename(&draft, path))
 }
 
 fn safe_parent(path: &Path) -> Result<(), String> {
@@ -333,11 +355,8 @@ fn random_id() -> Result<ClusterId, String> {
     Ok(ClusterId(bytes))
 }
 
-fn open_spool(config: &Config, store: &gq_store::Store, init: bool) -> Result<Arc<Spool>, String> {
+fn open_spool(config: &Config, store: &gq_store::Store) -> Result<Arc<Spool>, String> {
     let dir = &config.cluster.spool_dir;
-    if init && !dir.join("drop").exists() {
-        Spool::init(dir, None).map_err(|e| e.to_string())?;
-    }
     let spool = Spool::open(dir).map_err(|e| e.to_string())?;
     match spool.cluster_id().map_err(|e| e.to_string())? {
         None => spool.write_cluster_id(store.cluster_id()).map_err(|e| e.to_string())?,

@@ -9,7 +9,7 @@ use crossbeam_channel::Sender;
 use gq_cluster::{Cluster, Job};
 use gq_model::{JobId, Seconds, Token, Uid};
 use gq_proto::JobFile;
-use gq_spool::Spool;
+use gq_spool::{Spool, drop_name};
 use gq_store::{History, Store};
 use std::{
     collections::BTreeSet,
@@ -134,7 +134,7 @@ pub(crate) fn put_in_order(spool: &Spool, store: &Store, cluster: &Cluster) -> R
 
 /// The record of a job outlived a crash and the move of its file did not: the file is in the drop box still.
 fn fetch(spool: &Spool, job: &Job) -> Result<(), String> {
-    let names = [format!(".s.{}", job.token), format!("{}.job", job.token)];
+    let names = [false, true].map(|left| drop_name(job.token, left));
     if let Some(shard) = names.iter().find_map(|name| spool.accept(name, &job.job_file).ok()) {
         log::info!("{}: moved again after a crash", job.job_file);
         return spool.sync_shard(shard).map_err(|e| e.to_string());
@@ -145,10 +145,9 @@ fn fetch(spool: &Spool, job: &Job) -> Result<(), String> {
 
 fn give_back(spool: &Spool, job_file: &str) {
     let read = spool.read_job(job_file).map_err(|e| e.to_string());
-    let token = read
-        .and_then(|file| JobFile::from_bytes(&file.bytes).map_err(|e| e.to_string()))
-        .map(|file| file.token);
-    let given = token.and_then(|token| spool.give_back(job_file, token).map_err(|e| e.to_string()));
+    let file = read.and_then(|file| JobFile::from_bytes(&file.bytes).map_err(|e| e.to_string()));
+    let name = file.map(|file| drop_name(file.token, file.left));
+    let given = name.and_then(|name| spool.give_back(job_file, &name).map_err(|e| e.to_string()));
     match given {
         Ok(()) => log::info!("{job_file}: was never recorded; back in the drop box"),
         Err(error) => log::warn!("{job_file}: was never recorded, and stays: {error}"),

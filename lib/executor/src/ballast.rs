@@ -1,6 +1,7 @@
 //! The ballast: a file of 64 MiB in the node's folder that is thrown away when the disk is full, so that results can
 //! still be written. It decides nothing else about a full disk.
 
+use gq_failpoint::{Step, step};
 use nix::{
     fcntl::{FallocateFlags, fallocate},
     sys::statvfs::statvfs,
@@ -47,7 +48,7 @@ impl Ballast {
     /// Throws it away; says whether that made room.
     pub fn drop(&mut self) -> bool {
         self.spent |= self.there;
-        std::mem::take(&mut self.there) && fs::remove_file(&self.path).is_ok()
+        std::mem::take(&mut self.there) && step(Step::NodeUnballast, || fs::remove_file(&self.path)).is_ok()
     }
 
     /// Whether it was thrown away and there is no plenty of room since: what is left is for results.
@@ -63,9 +64,10 @@ impl Ballast {
     fn make(&mut self) {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
         let size = SIZE.cast_signed();
-        match file.and_then(|f| Ok(fallocate(&f, FallocateFlags::empty(), 0, size)?)) {
+        let filled = step(Step::NodeBallast, || Ok(fallocate(&file?, FallocateFlags::empty(), 0, size)?));
+        match filled {
             Ok(()) => (self.there, self.spent) = (true, false),
-            Err(e) => {
+            Err::<(), std::io::Error>(e) => {
                 log::debug!("{}: cannot be made: {e}", self.path.display());
                 let _ = fs::remove_file(&self.path);
             }

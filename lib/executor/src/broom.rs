@@ -3,6 +3,7 @@
 
 use crate::event::Event;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use gq_failpoint::{Step, step};
 use gq_host::Remains;
 use gq_model::RunKey;
 use std::{
@@ -69,7 +70,8 @@ impl Broom {
             let now = Instant::now();
             match task {
                 Ok(Task::Remove(folder)) => {
-                    if let Err(e) = gq_host::remove_folder(&folder, now + REMOVAL) {
+                    let removed = step(Step::RunRemove, || gq_host::remove_folder(&folder, now + REMOVAL));
+                    if let Err(e) = removed {
                         log::warn!("{}: cannot be removed: {e}", folder.display());
                     }
                 }
@@ -99,7 +101,7 @@ impl Broom {
 impl Left {
     /// Sweeps once; says whether nothing is left.
     fn sweep(&mut self, now: Instant) -> bool {
-        let words = match gq_host::sweep(&self.remains) {
+        let words = match step(Step::RunSweep, || gq_host::sweep(&self.remains)) {
             Ok(0) => return true,
             Ok(n) => {
                 format!("{n} processes are still there; they hold its cards and memory until they are gone")

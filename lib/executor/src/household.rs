@@ -16,6 +16,7 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, select};
 use gq_daemon::{Signal, now};
+use gq_failpoint::{Step, step};
 use gq_host::lock_folder;
 use gq_model::{Epoch, RunKey, Seq};
 use gq_nodecore::{Effect, Hands, Input, Node, Record, TurnAway};
@@ -294,9 +295,8 @@ impl Household {
                         self.decide(Input::Acked { epoch: self.epoch, up_to }, todo);
                     }
                     for order in orders {
-                        let input =
-                            Input::Order { seq: order.seq, order: border::from_order(order.body), at: now() };
-                        self.decide(input, todo);
+                        let (seq, order) = (order.seq, border::from_order(order.body));
+                        step(Step::OrderTake, || self.decide(Input::Order { seq, order, at: now() }, todo));
                     }
                 }
             }
@@ -348,9 +348,12 @@ impl Household {
 
     /// Appends records. On a full disk it waits for room: nothing is acknowledged or launched meanwhile, and jobs go on.
     fn write(&mut self, records: &[gq_nodelog::Record]) -> Result<(), Stop> {
+        if records.is_empty() {
+            return Ok(());
+        }
         let mut said = false;
         loop {
-            match self.log.append_all(records) {
+            match step(Step::LogAppend, || self.log.append_all(records)) {
                 Ok(()) => {
                     if said {
                         log::info!("there is room on the disk again");
@@ -392,7 +395,7 @@ impl Household {
         self.loose.ack_due = None;
         let Some((_, out)) = &self.link else { return };
         let ack = self.node.taken();
-        match out.send(ack, letters) {
+        match step(Step::ReportSend, || out.send(ack, letters)) {
             Ok(()) => self.loose.acked = ack,
             Err(e) => {
                 if !matches!(e, LinkError::Stopping) {
@@ -419,7 +422,7 @@ impl Household {
         if heir.is_some_and(|uid| self.spares.keep(uid, folder.clone())) {
             return;
         }
-        match std::fs::remove_dir(&folder) {
+        match step(Step::RunForget, || std::fs::remove_dir(&folder)) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             // Something is in it, or its supervisor is about to remove the last of it.
@@ -520,7 +523,7 @@ impl Hands for Household {
     }
 
     fn sync(&mut self) -> Result<(), Stop> {
-        Ok(self.log.sync()?)
+        Ok(step(Step::LogSync, || self.log.sync())?)
     }
 
     /// Sends the reports that are due, or says when they are.
@@ -537,7 +540,7 @@ impl Hands for Household {
             Effect::Append(record) => todo.push(Effect::Append(record)),
             Effect::Launch(assignment) => self.launch(&assignment, todo),
             Effect::Control(key, control) => {
-                if !self.runs.control(key, border::to_host(control)) {
+                if !step(Step::RunTell, || self.runs.control(key, border::to_host(control))) {
                     self.loose.later.push(Effect::Control(key, control));
                 }
             }

@@ -6,6 +6,7 @@ use crate::{
     fitting::{Fitting, Misfit},
     household::Household,
 };
+use gq_failpoint::{Step, step};
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
 use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
@@ -113,7 +114,8 @@ impl Household {
             return Err(io::Error::new(io::ErrorKind::StorageFull, words));
         }
         let run_folder = self.run_folder(key, assignment.uid)?;
-        let supervisor = spawn_supervisor(SpawnRequest {
+        let around = self.site.around();
+        let request = SpawnRequest {
             exe: &self.site.gqstep,
             key,
             assignment_json: &serde_json::to_string(assignment)?,
@@ -122,8 +124,9 @@ impl Household {
             run_folder,
             log: self.log.hand_out(key).map_err(io::Error::other)?,
             serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
-            around: &self.site.around(),
-        })?;
+            around: &around,
+        };
+        let supervisor = step(Step::RunSpawn, || spawn_supervisor(request))?;
         self.runs.enter(assignment);
         self.runs.watch(key, supervisor, &mut self.watcher);
         Ok(())
@@ -135,7 +138,7 @@ impl Household {
         if let Some(lock) = self.spares.take(uid, &folder) {
             return Ok(lock);
         }
-        match DirBuilder::new().mode(0o711).create(&folder) {
+        match step(Step::RunFolder, || DirBuilder::new().mode(0o711).create(&folder)) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             Ok(()) | Err(_) => {}
         }

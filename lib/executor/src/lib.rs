@@ -72,6 +72,9 @@ pub fn command() -> Command {
 
 /// Runs `gqnode` with its arguments, the program's name first; returns the exit code.
 pub fn main(argv: Vec<OsString>) -> u8 {
+    if gq_failpoint::begin("gqnode", argv.get(1..).unwrap_or_default()) {
+        return 0;
+    }
     let options = match command().try_get_matches_from(argv) {
         Ok(options) => options,
         Err(e) => {

@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
+use gq_failpoint::{Step, step};
 use gq_host::{Around, ContainerCommand, HookFolder};
 use gq_model::{BootId, Epoch, IdError, MiB, NodeName, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
@@ -150,8 +151,8 @@ impl Site {
         }
         let me = Identity { node: self.parties.node.clone(), boot: self.boot, epoch, serves: self.serves };
         let node = Node::restore(me, records.into_iter().map(border::from_disk));
-        log.append(&life(epoch, self.boot, &node))?;
-        log.sync()?;
+        step(Step::NodeLife, || log.append(&life(epoch, self.boot, &node)))?;
+        step(Step::NodeLifeSync, || log.sync())?;
         Ok((log, node, runs, epoch))
     }
 

@@ -2,6 +2,7 @@
 //! Making and removing files costs a file system far more than renaming them. Never given to another user: a user may keep
 //! an open descriptor of what was his.
 
+use gq_failpoint::{Step, step};
 use gq_host::lock_folder;
 use gq_model::Uid;
 use std::{
@@ -46,7 +47,7 @@ impl Spares {
         if folders.is_empty() {
             self.by_user.remove(&uid);
         }
-        fs::rename(&folder, of_run).ok()?;
+        step(Step::RunSpare, || fs::rename(&folder, of_run)).ok()?;
         Some(lock)
     }
 }

@@ -92,7 +92,8 @@ pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Supervisor> {
         .stdin(Stdio::from(request.run_folder))
         .stdout(Stdio::from(request.log))
         .stderr(Stdio::inherit())
-        .process_group(0);
+        .process_group(0)
+        .envs(gq_failpoint::handed_on());
     if request.serves_root {
         command.env(ENV_ROOT, "1");
     }

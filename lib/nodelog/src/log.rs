@@ -1,6 +1,7 @@
 //! The log of a node as `gqnode` holds it: opened once, written, followed, rotated, trimmed.
 
 use crate::{append::Appender, record::Record, segment::Segment, watch::Watch};
+use gq_failpoint::{Step, step};
 use gq_model::RunKey;
 use std::{
     collections::BTreeSet,
@@ -196,7 +197,7 @@ impl Log {
         let next = make_segment(&self.dir, &self.folder, self.current.number.saturating_add(1))?;
         self.appender = open_to_append(&next.path)?;
         self.older.push(std::mem::replace(&mut self.current, next));
-        self.append(head)?;
+        step(Step::LogRotate, || self.append(head))?;
         self.sync()?;
         Ok(true)
     }
@@ -225,7 +226,8 @@ impl Log {
                 continue;
             }
             // Synced one by one: a later segment may hold the acknowledgement of a run of an earlier one.
-            let gone = fs::remove_file(&segment.path).and_then(|()| self.folder.sync_all());
+            let remove = || fs::remove_file(&segment.path).and_then(|()| self.folder.sync_all());
+            let gone = step(Step::LogDrop, remove);
             if let Err(e) = gone {
                 log::warn!("{}: cannot be removed: {e}", segment.path.display());
                 needed.extend(segment.runs.iter().copied());
@@ -291,7 +293,8 @@ fn make_segment(dir: &Path, folder: &File, number: u64) -> Result<Segment, LogEr
     let path = segment_path(dir, number);
     let opened = |e| LogError::Open(path.clone(), e);
     // Left over from a rotation that failed half-way, it may be there already: empty, and ours to use.
-    OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(opened)?;
+    step(Step::LogSegment, || OpenOptions::new().append(true).create(true).mode(0o600).open(&path))
+        .map_err(opened)?;
     let reader = File::open(&path).map_err(opened)?;
     folder.sync_all().map_err(LogError::Sync)?;
     Ok(Segment::new(number, path, reader))

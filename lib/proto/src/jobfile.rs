@@ -2,18 +2,18 @@
 //! credential: the node runs nothing but what such a file says, as nobody but its owner.
 //!
 //! Layout (numbers little-endian): magic `GQJOB1\r\n` (8 bytes), version (4), CRC-32 of all that follows (4), cluster (16),
-//! uid (4), token (16), lengths of request, environment, arguments, script, prep script and items (4 each), then these six. The request
+//! uid (4), token (16), whether it is left for gqd (4), lengths of request, environment, arguments, script, prep script and items (4 each), then these six. The request
 //! is JSON; environment, arguments and items are byte strings, each ended by a NUL, so that any bytes a process can have travel.
-//! Version 1 had the first four alone, and is read still.
+//! Version 1 had the first four of these alone, and version 2 did not say whether it is left; both are read still.
 
 use gq_model::{ClusterId, JobSpec, MAX_JOB_FILE, MAX_REQUEST, MAX_SCRIPT, Token, Uid};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// The version of the layout.
-pub const JOB_FILE_VERSION: u32 = 2;
+pub const JOB_FILE_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"GQJOB1\r\n";
-const HEAD: usize = 8 + 4 + 4 + 16 + 4 + 16 + 24;
+const HEAD: usize = 8 + 4 + 4 + 16 + 4 + 16 + 4 + 24;
 
 /// A job file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct JobFile {
     pub uid: Uid,
     /// The submission's token.
     pub token: Token,
+    /// Whether it is left for `gqd` to find (`--offline`): nobody waits for an answer.
+    pub left: bool,
     /// The request.
     pub spec: JobSpec,
     /// The environment chosen for the job: `NAME=value` byte strings.
@@ -91,6 +93,7 @@ impl JobFile {
         out.extend_from_slice(&self.cluster.0);
         out.extend_from_slice(&self.uid.0.to_le_bytes());
         out.extend_from_slice(&self.token.0);
+        out.extend_from_slice(&u32::from(self.left).to_le_bytes());
         for part in parts {
             // Checked above: no part is longer than MAX_JOB_FILE.
             out.extend_from_slice(&(part.len() as u32).to_le_bytes());
@@ -128,6 +131,7 @@ impl JobFile {
         let cluster = ClusterId(take(&mut at)?);
         let uid = Uid(u32::from_le_bytes(take(&mut at)?));
         let token = Token(take(&mut at)?);
+        let left = version >= 3 && u32::from_le_bytes(take(&mut at)?) != 0;
         let mut lengths = [0usize; 6];
         for length in lengths.iter_mut().take(if version == 1 { 4 } else { 6 }) {
             *length = u32::from_le_bytes(take(&mut at)?) as usize;
@@ -151,7 +155,8 @@ impl JobFile {
         }
         let spec = serde_json::from_slice(spec)?;
         let (env, args, items) = (split(env)?, split(args)?, split(items)?);
-        Ok(Self { cluster, uid, token, spec, env, args, script: script.to_vec(), prep: prep.to_vec(), items })
+        let (script, prep) = (script.to_vec(), prep.to_vec());
+        Ok(Self { cluster, uid, token, left, spec, env, args, script, prep, items })
     }
 }
 
@@ -207,6 +212,7 @@ mod tests {
             cluster: ClusterId([1; 16]),
             uid: Uid(4_294_967_294),
             token: Token([7; 16]),
+            left: true,
             spec,
             env: vec![b"A=1\n\\,\"".to_vec(), b"B=".to_vec(), b"C=\xff\xfe".to_vec()],
             args: vec![Vec::new(), b"a b".to_vec()],
@@ -223,15 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_first_version_is_read_still() {
-        let file = JobFile { prep: Vec::new(), items: Vec::new(), ..sample() };
-        let mut bytes = file.to_bytes().unwrap();
-        // The last two lengths are 0 and were not there.
-        bytes.drain(HEAD - 8..HEAD);
-        bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
-        let crc = crc32fast::hash(&bytes[16..]);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(JobFile::from_bytes(&bytes).unwrap(), file);
+    fn files_of_earlier_versions_are_read_still() {
+        let second = JobFile { left: false, ..sample() };
+        let first = JobFile { prep: Vec::new(), items: Vec::new(), ..second.clone() };
+        for (version, file) in [(1u32, first), (2, second)] {
+            let mut bytes = file.to_bytes().unwrap();
+            if version == 1 {
+                // The last two lengths are 0 and were not there.
+                bytes.drain(HEAD - 8..HEAD);
+            }
+            bytes.drain(HEAD - 28..HEAD - 24);
+            bytes[8..12].copy_from_slice(&version.to_le_bytes());
+            let crc = crc32fast::hash(&bytes[16..]);
+            bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(JobFile::from_bytes(&bytes).unwrap(), file, "version {version}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `cluster.uuid`: which cluster a spool belongs to. Written once, never changed.
 
 use crate::{Spool, SpoolError};
+use gq_failpoint::{Step, step};
 use gq_model::ClusterId;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
@@ -74,10 +75,11 @@ impl Spool {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mut file = File::from(openat(&self.root, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
         fchmod(&file, Mode::from_bits_truncate(0o644))?;
-        file.write_all(text.as_bytes())?;
+        step(Step::ClusterWrite, || file.write_all(text.as_bytes()))?;
         fdatasync(&file)?;
         nix::unistd::close(file)?;
-        renameat(&self.root, UNFINISHED, &self.root, NAME)?;
+        // A name that a crash took away is made again by the next start.
+        step(Step::ClusterName, || renameat(&self.root, UNFINISHED, &self.root, NAME))?;
         Ok(fsync(&self.root)?)
     }
 }

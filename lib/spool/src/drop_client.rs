@@ -4,6 +4,7 @@
 use crate::folder::{is_kind, mode_of};
 use crate::root::{DROP, DROP_MODE};
 use crate::{SpoolError, read_cluster_id};
+use gq_failpoint::{Step, step};
 use gq_model::{ClusterId, MAX_JOB_FILE, Token};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
@@ -14,9 +15,10 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The name of a job file that a client has named, or will name, to the controller.
-pub(crate) fn unfinished_name(token: Token) -> String {
-    format!(".s.{token}")
+/// The name, in the drop box, of the job file of `token`: one that a client has named, or will name, to the controller; or one that is left for it
+/// to find.
+pub fn drop_name(token: Token, left: bool) -> String {
+    if left { format!("{token}.job") } else { format!(".s.{token}") }
 }
 
 /// The drop box as a user sees it, and his accepted job files.
@@ -64,7 +66,7 @@ impl DropClient {
 
     /// The name, in the drop box, of what [`DropClient::write`] makes: what the controller is told.
     pub fn name(&self, token: Token) -> String {
-        unfinished_name(token)
+        drop_name(token, false)
     }
 
     /// Makes the job file of `token`, durably: one sync. The file is readable by gqd and by nobody else.
@@ -72,9 +74,10 @@ impl DropClient {
     /// # Errors
     /// When the system refuses; then nothing is left behind.
     pub fn write(&self, token: Token, bytes: &[u8]) -> Result<(), SpoolError> {
-        let name = unfinished_name(token);
+        let name = drop_name(token, false);
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = openat(&self.drop_box, name.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR)
+        let private = Mode::S_IRUSR | Mode::S_IWUSR;
+        let file = step(Step::DropMake, || openat(&self.drop_box, name.as_str(), flags, private))
             .map_err(SpoolError::io("make", self.path(&name)))?;
         fill(File::from(file), bytes).map_err(|source| {
             let _ = self.remove(token);
@@ -108,9 +111,10 @@ impl DropClient {
     /// # Errors
     /// When the system refuses; the file may then be there under either name.
     pub fn offline(&self, token: Token) -> Result<(), SpoolError> {
-        let (old, new) = (unfinished_name(token), format!("{token}.job"));
+        let (old, new) = (drop_name(token, false), drop_name(token, true));
         let path = self.path(&new);
-        if let Err(errno) = renameat(&self.drop_box, old.as_str(), &self.drop_box, new.as_str())
+        let named = || renameat(&self.drop_box, old.as_str(), &self.drop_box, new.as_str());
+        if let Err(errno) = step(Step::DropLeave, named)
             && !self.is_there(&new)
         {
             return Err(SpoolError::io("name", path)(errno));
@@ -118,7 +122,7 @@ impl DropClient {
         // The folder cannot be opened to sync it; the file can, and takes its new name with it.
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         match openat(&self.drop_box, new.as_str(), flags, Mode::empty()) {
-            Ok(file) => fsync(&file).map_err(SpoolError::io("sync", path)),
+            Ok(file) => step(Step::DropLeaveSync, || fsync(&file)).map_err(SpoolError::io("sync", path)),
             // Taken up already.
             Err(Errno::ENOENT) => Ok(()),
             Err(errno) => Err(SpoolError::io("open", path)(errno)),
@@ -130,8 +134,8 @@ impl DropClient {
     /// # Errors
     /// When the system refuses and it is still there.
     pub fn remove(&self, token: Token) -> Result<(), SpoolError> {
-        let name = unfinished_name(token);
-        match unlinkat(&self.drop_box, name.as_str(), UnlinkatFlags::NoRemoveDir) {
+        let name = drop_name(token, false);
+        match step(Step::DropRemove, || unlinkat(&self.drop_box, name.as_str(), UnlinkatFlags::NoRemoveDir)) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
             Err(_) if !self.is_there(&name) => Ok(()),
             Err(errno) => Err(SpoolError::io("remove", self.path(&name))(errno)),
@@ -149,8 +153,8 @@ impl DropClient {
 
 fn fill(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
     fchmod(&file, Mode::from_bits_truncate(0o640))?;
-    file.write_all(bytes)?;
-    fdatasync(&file)?;
+    step(Step::DropWrite, || file.write_all(bytes))?;
+    step(Step::DropSync, || fdatasync(&file))?;
     // A file server may keep an error until the file is closed.
     Ok(nix::unistd::close(file)?)
 }

@@ -157,7 +157,8 @@ pub(crate) fn make(
     mode: u32,
 ) -> Result<OwnedFd, SpoolError> {
     let path = parent_path.join(name);
-    match mkdirat(parent, name, Mode::S_IRWXU) {
+    // With its mode from the first: whoever is killed here leaves none that its users cannot enter.
+    match mkdirat(parent, name, Mode::from_bits_truncate(mode)) {
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(SpoolError::io("make the folder", path)(errno)),
     }
@@ -190,7 +191,7 @@ pub(crate) fn make_all(path: &Path) -> Result<(), SpoolError> {
     {
         make_all(above)?;
     }
-    match nix::unistd::mkdir(path, Mode::S_IRWXU) {
+    match nix::unistd::mkdir(path, Mode::from_bits_truncate(0o755)) {
         Ok(()) => {
             let folder = open_real(path)?;
             fchmod(&folder, Mode::from_bits_truncate(0o755)).map_err(SpoolError::io("set the mode of", path))

@@ -3,7 +3,8 @@
 use crate::folder::{self, look};
 use crate::intake::{check_name, read_as_owner};
 use crate::{DropError, Dropped, Spool, SpoolError};
-use gq_model::{JobId, Token};
+use gq_failpoint::{Step, step};
+use gq_model::JobId;
 use nix::errno::Errno;
 use nix::fcntl::renameat;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
@@ -38,7 +39,7 @@ impl Spool {
                 Err(bad_name(job_file, "this id has a job file"))
             };
         }
-        match renameat(&self.drop_box, name, folder, file.as_str()) {
+        match step(Step::JobMove, || renameat(&self.drop_box, name, folder, file.as_str())) {
             Ok(()) => Ok(shard),
             // A file server that repeats itself says "missing" of what it has just done.
             Err(_) if self.moved(&self.drop_box, name, folder, &file) => Ok(shard),
@@ -53,27 +54,28 @@ impl Spool {
     pub fn sync_shard(&self, shard: u8) -> Result<(), SpoolError> {
         let path = || self.dir.join(format!("jobs/{shard:02x}"));
         let Some(folder) = self.shard(shard, false)? else { return Ok(()) };
-        fsync(folder).map_err(SpoolError::io("sync", path()))?;
+        step(Step::JobSync, || fsync(folder)).map_err(SpoolError::io("sync", path()))?;
         let fresh = self.shards.get(usize::from(shard)).map(|s| &s.fresh);
         if let Some(fresh) = fresh.filter(|fresh| fresh.load(Ordering::Acquire)) {
-            fsync(&self.jobs).map_err(SpoolError::io("sync", self.dir.join("jobs")))?;
+            step(Step::JobShardSync, || fsync(&self.jobs))
+                .map_err(SpoolError::io("sync", self.dir.join("jobs")))?;
             fresh.store(false, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Moves an accepted file that got no record back to the drop box, as its client had named it.
+    /// Moves an accepted file that got no record back to the drop box, where it is called `name` again.
     ///
     /// # Errors
-    /// When there is no such file or the system refuses.
-    pub fn give_back(&self, job_file: &str, token: Token) -> Result<(), SpoolError> {
+    /// When there is no such file, the name is none of the drop box, or the system refuses.
+    pub fn give_back(&self, job_file: &str, name: &str) -> Result<(), SpoolError> {
+        check_name(name).map_err(|_| bad_name(name, "no name of a file in the drop box"))?;
         let (shard, file) = self.split(job_file)?;
         let missing = || SpoolError::io("give back", self.dir.join(job_file))(Errno::ENOENT);
         let folder = self.shard(shard, false)?.ok_or_else(missing)?;
-        let name = crate::drop_client::unfinished_name(token);
-        match renameat(folder, file.as_str(), &self.drop_box, name.as_str()) {
+        match step(Step::JobGiveBack, || renameat(folder, file.as_str(), &self.drop_box, name)) {
             Ok(()) => Ok(()),
-            Err(_) if self.moved(folder, &file, &self.drop_box, &name) => Ok(()),
+            Err(_) if self.moved(folder, &file, &self.drop_box, name) => Ok(()),
             Err(errno) => Err(SpoolError::io("give back", self.dir.join(job_file))(errno)),
         }
     }
@@ -121,7 +123,7 @@ impl Spool {
     pub fn remove_job(&self, job_file: &str) -> Result<(), SpoolError> {
         let (shard, file) = self.split(job_file)?;
         let Some(folder) = self.shard(shard, false)? else { return Ok(()) };
-        match unlinkat(folder, file.as_str(), UnlinkatFlags::NoRemoveDir) {
+        match step(Step::JobRemove, || unlinkat(folder, file.as_str(), UnlinkatFlags::NoRemoveDir)) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
             Err(_) if matches!(look(folder, &file), Ok(None)) => Ok(()),
             Err(errno) => Err(SpoolError::io("remove", self.dir.join(job_file))(errno)),

@@ -6,6 +6,7 @@
 use crate::folder::{self, is_kind, mode_of};
 use crate::intake::{open_beneath, read_up_to};
 use crate::{SpoolError, root::NODES};
+use gq_failpoint::{Step, step};
 use gq_model::{NodeName, Seq, Uid};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
@@ -83,10 +84,10 @@ impl LetterWriter {
     /// When the folder cannot be made, belongs to another user, or others may write in it.
     pub fn open(path: &Path, kind: LetterKind) -> Result<Self, SpoolError> {
         let own = nix::unistd::Uid::effective().as_raw();
-        match kind {
-            LetterKind::Order => folder::make_all(path)?,
-            LetterKind::Report => make_last(path)?,
-        }
+        step(Step::LetterFolder, || match kind {
+            LetterKind::Order => folder::make_all(path),
+            LetterKind::Report => make_last(path),
+        })?;
         let folder = folder::open_own(path, own)?;
         let mut kept = BTreeSet::new();
         let mut unfinished = Vec::new();
@@ -130,7 +131,7 @@ impl LetterWriter {
     /// When the system refuses; what was not removed is tried again the next time.
     pub fn forget_up_to(&mut self, seq: Seq) -> Result<(), SpoolError> {
         while let Some(first) = self.kept.first().copied().filter(|first| *first <= seq.0) {
-            remove(&self.folder, &self.path, &self.kind.name(first))?;
+            step(Step::LetterRemove, || remove(&self.folder, &self.path, &self.kind.name(first)))?;
             self.kept.remove(&first);
         }
         Ok(())
@@ -146,8 +147,13 @@ impl LetterWriter {
             let path = path.clone();
             move |source| SpoolError::Io { doing, path, source }
         };
-        self.put_down(&new, bytes).map_err(failed("write"))?;
-        match renameat(&self.folder, new.as_str(), &self.folder, name) {
+        let (writing, naming) = if name == HEAD {
+            (Step::HeadWrite, Step::HeadName)
+        } else {
+            (Step::LetterWrite, Step::LetterName)
+        };
+        step(writing, || self.put_down(&new, bytes)).map_err(failed("write"))?;
+        match step(naming, || renameat(&self.folder, new.as_str(), &self.folder, name)) {
             Ok(()) => Ok(()),
             // A file server that repeats itself reports an error for what it has just done.
             Err(errno) => match self.stands(name, bytes) {

@@ -17,7 +17,7 @@ mod tests;
 mod watch;
 
 pub use cluster_id::read_cluster_id;
-pub use drop_client::DropClient;
+pub use drop_client::{DropClient, drop_name};
 pub use intake::Dropped;
 pub use letters::{LetterKind, LetterReader, LetterWriter, MAX_HEAD, MAX_LETTER};
 pub use refusal::{DropError, SpoolError};

@@ -2,6 +2,7 @@
 
 use crate::folder::{self, mode_of};
 use crate::{SpoolError, scan::Cursor};
+use gq_failpoint::{Step, step};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstat, lstat};
 use nix::unistd::{Gid, Uid};
@@ -42,7 +43,7 @@ pub struct Spool {
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     pub(crate) folder: OnceLock<OwnedFd>,
-    /// Made in this life and not yet synced into its parent.
+    /// To be synced into its parent: made, or first used, in this life. Whoever made it may have been killed before it did that.
     pub(crate) fresh: AtomicBool,
 }
 
@@ -61,9 +62,9 @@ impl Spool {
         for (name, mode) in
             [(DROP, DROP_MODE), (JOBS, JOBS_MODE), (NODES, NODES_MODE), (QUARANTINE, QUARANTINE_MODE)]
         {
-            folder::make(&root, dir, name, ids, mode)?;
+            step(Step::SpoolMake, || folder::make(&root, dir, name, ids, mode))?;
         }
-        nix::unistd::fsync(&root).map_err(SpoolError::io("sync", dir))
+        step(Step::SpoolSync, || nix::unistd::fsync(&root)).map_err(SpoolError::io("sync", dir))
     }
 
     /// Opens the spool at `dir`, which must belong to the caller.
@@ -149,10 +150,9 @@ impl Spool {
         let opened = match there {
             None if !make => return Ok(None),
             None => {
-                let opened =
-                    folder::make(&self.jobs, &self.dir.join(JOBS), &name, self.own_ids(), JOBS_MODE)?;
-                shard.fresh.store(true, std::sync::atomic::Ordering::Release);
-                opened
+                let jobs = self.dir.join(JOBS);
+                let make = || folder::make(&self.jobs, &jobs, &name, self.own_ids(), JOBS_MODE);
+                step(Step::JobShard, make)?
             }
             Some(_) => {
                 let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -160,6 +160,7 @@ impl Spool {
                     .map_err(SpoolError::io("open", &path))?
             }
         };
+        shard.fresh.store(true, std::sync::atomic::Ordering::Release);
         Ok(Some(shard.folder.get_or_init(|| opened)))
     }
 

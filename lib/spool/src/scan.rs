@@ -4,6 +4,7 @@
 use crate::folder::{self, is_kind, look};
 use crate::intake::check_name;
 use crate::{Spool, SpoolError};
+use gq_failpoint::{Step, step};
 use gq_model::{Seconds, Timestamp};
 use nix::dir::{Dir, OwningIter};
 use nix::errno::Errno;
@@ -107,7 +108,8 @@ impl Spool {
             if name.starts_with(".s.")
                 && let Ok(Some(stat)) = look(&self.drop_box, name)
                 && is_stale(&stat, now)
-                && unlinkat(&self.drop_box, name, UnlinkatFlags::NoRemoveDir).is_ok()
+                && step(Step::DropClean, || unlinkat(&self.drop_box, name, UnlinkatFlags::NoRemoveDir))
+                    .is_ok()
             {
                 log::info!("drop/{name}: unfinished for more than a day, removed (uid {})", stat.st_uid);
                 removed.push(name.to_owned());
@@ -131,7 +133,9 @@ impl Spool {
             if look(&self.quarantine, &new).map_err(failed)?.is_some() {
                 continue;
             }
-            return match renameat(&self.drop_box, name, &self.quarantine, new.as_str()) {
+            let moved =
+                step(Step::DropQuarantine, || renameat(&self.drop_box, name, &self.quarantine, new.as_str()));
+            return match moved {
                 Ok(()) => Ok(()),
                 Err(Errno::ENOENT) if matches!(look(&self.quarantine, &new), Ok(Some(_))) => Ok(()),
                 Err(errno) => Err(failed(errno)),

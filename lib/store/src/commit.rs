@@ -2,6 +2,7 @@
 
 use crate::{Store, StoreError, record};
 use gq_cluster::{Cluster, Event, Job, Next, Usage};
+use gq_failpoint::{Step, step};
 use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, RunKey, Seq, Timestamp, Uid};
 use rusqlite::{Transaction, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,8 +49,7 @@ impl Store {
             forget.execute(params![node.as_str(), signed(seq.0)])?;
         }
         drop((keep, forget));
-        tx.commit()?;
-        Ok(())
+        Ok(step(Step::TurnCommit, || tx.commit())?)
     }
 
     /// Writes nothing of importance and waits until it is on disk: whether there is room again.
@@ -57,7 +57,8 @@ impl Store {
     /// # Errors
     /// While there is not.
     pub fn probe(&mut self) -> Result<(), StoreError> {
-        self.conn.execute("INSERT OR REPLACE INTO meta VALUES('probe', abs(random()))", [])?;
+        let probe = "INSERT OR REPLACE INTO meta VALUES('probe', abs(random()))";
+        step(Step::StateProbe, || self.conn.execute(probe, []))?;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::{Store, StoreError, schema};
 use fs2::FileExt;
+use gq_failpoint::{Step, step};
 use gq_model::ClusterId;
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,6 +15,7 @@ use std::{
 use thiserror::Error;
 
 const DATABASE: &str = "gq.db";
+const DRAFT: &str = "gq.db.new";
 const LOCK: &str = "lock";
 const BALLAST: &str = "ballast";
 /// How long, and how often, it is tried to lock the state: a `gqd` that was killed a moment ago may not be quite dead.
@@ -90,21 +92,25 @@ impl Place {
         if !dir.exists() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_at(dir))?;
         }
-        let strange = |entry: &fs::DirEntry| entry.file_name() != LOCK && entry.file_name() != "node";
-        let entries = fs::read_dir(dir).map_err(io_at(dir))?;
-        if entries.filter_map(Result::ok).any(|entry| strange(&entry)) {
+        let names = || -> Result<Vec<String>, PlaceError> {
+            let entries = fs::read_dir(dir).map_err(io_at(dir))?;
+            Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        };
+        if names()?.iter().any(|name| name != LOCK && name != "node" && !name.starts_with(DRAFT)) {
             return Err(PlaceError::Strange(dir.to_owned()));
         }
         let place = Self::hold(dir, myself)?;
-        // The database appears under its name only when it is whole.
-        let (draft, path) = (dir.join("gq.db.new"), dir.join(DATABASE));
-        let _ = fs::remove_file(&draft);
-        let made =
-            schema::create(&draft, id).map_err(|source| PlaceError::Store { path: draft.clone(), source });
+        // The database appears under its name only when it is whole. What an init that was cut short has left of one, and the journal
+        // beside it, would be taken for a part of the new one.
+        let (draft, path) = (dir.join(DRAFT), dir.join(DATABASE));
+        for left in names()?.iter().filter(|name| name.starts_with(DRAFT)).map(|name| dir.join(name)) {
+            fs::remove_file(&left).map_err(io_at(&left))?;
+        }
+        let made = step(Step::StateDraft, || schema::create(&draft, id));
+        let made = made.map_err(|source| PlaceError::Store { path: draft.clone(), source });
         made.and_then(|()| {
             fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(io_at(&draft))?;
-            fs::rename(&draft, &path).map_err(io_at(&path))?;
-            File::open(dir).and_then(|d| d.sync_all()).map_err(io_at(dir))
+            step(Step::StateName, || fs::rename(&draft, &path)).map_err(io_at(&path))
         })?;
         Ok(place)
     }
@@ -158,6 +164,8 @@ impl Place {
     /// [`PlaceError::Store`].
     pub fn store(&self) -> Result<Store, PlaceError> {
         let path = self.database();
+        // Whoever made it may have been killed before its name was sure to stay.
+        step(Step::StateSync, || File::open(&self.dir)?.sync_all()).map_err(io_at(&self.dir))?;
         let opened = match schema::open(&path) {
             Err(StoreError::Full(_)) if self.dir.join(BALLAST).exists() => {
                 self.drop_ballast();
@@ -180,7 +188,7 @@ impl Place {
             return true;
         }
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let made = file.and_then(|file| FileExt::allocate(&file, BALLAST_BYTES));
+        let made = step(Step::StateBallast, || FileExt::allocate(&file?, BALLAST_BYTES));
         if let Err(error) = made {
             log::warn!("{}: cannot keep 64 MiB in reserve: {error}", path.display());
             self.drop_ballast();
@@ -192,7 +200,7 @@ impl Place {
     /// Gives the ballast's room away.
     pub fn drop_ballast(&self) {
         let path = self.dir.join(BALLAST);
-        match fs::remove_file(&path) {
+        match step(Step::StateUnballast, || fs::remove_file(&path)) {
             Ok(()) => log::warn!("{}: gave up the reserve to record results", path.display()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log::warn!("{}: {error}", path.display()),

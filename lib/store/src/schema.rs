@@ -2,6 +2,7 @@
 //! from before the first release.
 
 use crate::{Store, StoreError};
+use gq_failpoint::{Step, step};
 use gq_model::{ClusterId, Epoch};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::{path::Path, time::Duration};
@@ -93,9 +94,9 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     let cluster_id = id.parse().map_err(|e| StoreError::Damaged(format!("meta.cluster: {e}")))?;
     tune(&conn)?;
     if format == 2 {
-        conn.execute_batch(FROM_2)?;
+        step(Step::StateMigrate, || conn.execute_batch(FROM_2))?;
     }
-    conn.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", [epoch])?;
+    step(Step::StateLife, || conn.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", [epoch]))?;
     let epoch = u64::try_from(epoch).map_err(|_| StoreError::Damaged("meta.epoch is negative".into()))?;
     Ok(Store { conn, cluster_id, epoch: Epoch(epoch) })
 }

@@ -11,6 +11,7 @@ use crate::{
     trouble::Trouble,
     variables::{indices, visible},
 };
+use gq_failpoint::{Step, step};
 use gq_host::{Around, Control, Event, HookFolder, Inbox, StopKind, WaitedFor};
 use gq_model::{End, EndReason, JobState, Outcome, Reason, RunKey, Stage, Timestamp};
 use gq_nodelog::Record;
@@ -35,7 +36,7 @@ pub fn around(launch: &Launch<'_>, around: &Around, inbox: &mut Inbox, journal: 
     let key = launch.assignment.key;
     let mut words = Vec::new();
     let begun = match &around.prolog {
-        Some(folder) => prolog(launch, folder, inbox, journal, &mut words),
+        Some(folder) => step(Step::StepProlog, || prolog(launch, folder, inbox, journal, &mut words)),
         None => Ok(()),
     };
     let last = match begun {
@@ -49,7 +50,7 @@ pub fn around(launch: &Launch<'_>, around: &Around, inbox: &mut Inbox, journal: 
         Err(Unbegun::Stopped(kind, reason)) => Last { record: stopped(launch, kind), reason },
     };
     match &around.epilog {
-        Some(folder) => epilog(launch, folder, last, inbox, journal),
+        Some(folder) => step(Step::StepEpilog, || epilog(launch, folder, last, inbox, journal)),
         None => last.record,
     }
 }

@@ -1,5 +1,6 @@
 //! Records on their way to the node's log. A full disk delays them; nothing loses them.
 
+use gq_failpoint::{Step, step};
 use gq_model::RunKey;
 use gq_nodelog::{Appender, Record};
 use std::time::Duration;
@@ -33,10 +34,8 @@ impl Journal {
 
     /// Writes what is pending, all of it with one write. Returns when to try again; none when nothing is left.
     pub fn flush(&mut self) -> Option<Duration> {
-        if self.pending.is_empty() {
-            return None;
-        }
-        match self.appender.append_all(&self.pending) {
+        let last = self.pending.last()?;
+        match step(step_of(last), || self.appender.append_all(&self.pending)) {
             Ok(_) => {
                 if std::mem::take(&mut self.failing) {
                     eprintln!("gqstep {}: the node's log is written again", self.key);
@@ -58,6 +57,21 @@ impl Journal {
         while let Some(wait) = self.flush() {
             std::thread::sleep(wait);
         }
+    }
+}
+
+/// The step that it is to write records of which this is the last.
+const fn step_of(record: &Record) -> Step {
+    match record {
+        Record::Up { .. } => Step::StepUp,
+        Record::Started { .. } => Step::StepStarted,
+        Record::Ended { .. } | Record::Refused { .. } => Step::StepEnded,
+        Record::Suspended { .. }
+        | Record::Resumed { .. }
+        | Record::Exited { .. }
+        | Record::Life { .. }
+        | Record::Taken { .. }
+        | Record::Acked { .. } => Step::StepTold,
     }
 }
 

@@ -16,6 +16,7 @@ mod tidying;
 mod trouble;
 mod variables;
 
+use gq_failpoint::{Step, step};
 use gq_host::{
     Account, Around, Becoming, ENV_AROUND, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, Inbox,
 };
@@ -38,8 +39,12 @@ use trouble::Trouble;
 /// appending) as standard output. See [`gq_host::spawn_supervisor`].
 ///
 /// Exits 0 when the run's result is in the log, whatever it is; 2 when it was not started by `gqnode`.
-pub fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
-    let Some(key) = args.next().and_then(|a| a.to_str()?.parse::<RunKey>().ok()) else {
+pub fn main(args: impl Iterator<Item = OsString>) -> u8 {
+    let args: Vec<OsString> = args.collect();
+    if gq_failpoint::begin("gqstep", &args) {
+        return 0;
+    }
+    let Some(key) = args.first().and_then(|a| a.to_str()?.parse::<RunKey>().ok()) else {
         eprintln!("gqstep: gqnode starts this program, one for each run; to submit a job use gqsub");
         return 2;
     };
@@ -48,7 +53,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
     let folder = stdin.as_fd();
     let last =
         supervise(key, folder, &mut journal).unwrap_or_else(|trouble| refusal(key, trouble, gq_host::now()));
-    if let Err(e) = gq_host::empty_script(folder) {
+    if let Err(e) = step(Step::StepScript, || gq_host::empty_script(folder)) {
         eprintln!("gqstep {key}: its script cannot be emptied: {e}");
     }
     journal.push(last);

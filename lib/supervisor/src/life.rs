@@ -11,6 +11,7 @@ use crate::{
     tidying::{self, Tidying},
     trouble::Trouble,
 };
+use gq_failpoint::{Step, step};
 use gq_host::{Control, Event, Inbox, WaitedFor};
 use gq_model::{
     Assignment, End, EndReason, Fault, MAX_SIGNAL, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp,
@@ -81,8 +82,8 @@ impl<'a> Life<'a> {
     pub fn begin(launch: &Launch<'a>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
-        let main =
-            gq_host::fork(|| child(launch, writer)).map_err(Trouble::kernel("a process for the script"))?;
+        let main = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)))
+            .map_err(Trouble::kernel("a process for the script"))?;
         let mut life = Self {
             assignment: launch.assignment,
             folder: launch.folder,
@@ -227,7 +228,7 @@ impl<'a> Life<'a> {
             if self.pipe.take().is_some() {
                 self.heard(journal);
             }
-            self.exit = Some((*how, gq_host::now()));
+            step(Step::StepExited, || self.exit = Some((*how, gq_host::now())));
             self.kill_at = None;
             if reaped.left {
                 let now = Instant::now();
@@ -248,9 +249,9 @@ impl<'a> Life<'a> {
             Tidying::Owed => {
                 self.fence.rest();
                 let unneeded = self.checkpoint.as_ref().filter(|c| c.is_own() && self.is_complete());
-                tidying::begin(key, self.folder, unneeded, self.master)
+                step(Step::StepTidy, || tidying::begin(key, self.folder, unneeded, self.master))
             }
-            Tidying::Errand(_, scratch) => tidying::finish(key, scratch),
+            Tidying::Errand(_, scratch) => step(Step::StepTidied, || tidying::finish(key, scratch)),
             Tidying::Done => Tidying::Done,
         };
         let is_done = matches!(self.tidying, Tidying::Done);

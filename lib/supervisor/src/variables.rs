@@ -332,6 +332,7 @@ mod tests {
             cluster: gq_model::ClusterId([1; 16]),
             uid: Uid(7),
             token: gq_model::Token([2; 16]),
+            left: false,
             spec,
             env: vec![],
             args: vec![],

@@ -32,6 +32,8 @@ pub struct Program {
 /// A daemon.
 pub struct Daemon {
     how: Program,
+    /// Variables of its next lives.
+    more: Mutex<Vec<(OsString, OsString)>>,
     dir: PathBuf,
     life: Mutex<Option<Life>>,
 }
@@ -45,12 +47,19 @@ struct Life {
 impl Daemon {
     /// A daemon that does not run yet; `dir` is the lab's folder.
     pub fn new(dir: &Path, how: Program) -> Self {
-        Self { how, dir: dir.to_owned(), life: Mutex::new(None) }
+        Self { how, more: Mutex::default(), dir: dir.to_owned(), life: Mutex::new(None) }
     }
 
     /// Its name in the lab.
     pub fn name(&self) -> &str {
         &self.how.name
+    }
+
+    /// Gives its next lives a variable.
+    pub fn tell(&self, (name, value): (OsString, OsString)) {
+        let mut more = self.more.lock().unwrap();
+        more.retain(|(known, _)| *known != name);
+        more.push((name, value));
     }
 
     fn log(&self) -> PathBuf {
@@ -74,7 +83,8 @@ impl Daemon {
         let log = OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         let since = log.metadata().unwrap().len();
         let mut command = Command::new(program_path(self.how.program));
-        command.args(&self.how.words).args(more).envs(self.how.env.iter().cloned()).current_dir(&self.dir);
+        command.args(&self.how.words).args(more).envs(self.how.env.iter().cloned());
+        command.envs(self.more.lock().unwrap().iter().cloned()).current_dir(&self.dir);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         if let Some(owner) = &self.how.owner {
             command.uid(owner.uid).gid(owner.gid);
@@ -101,6 +111,15 @@ impl Daemon {
     /// The status with which it ended by itself.
     pub fn has_ended(&self) -> Option<std::process::ExitStatus> {
         self.life.lock().unwrap().as_mut().and_then(|life| life.child.try_wait().unwrap())
+    }
+
+    /// Sends it a signal, if it runs, and leaves it to others to notice.
+    pub fn strike(&self, signal: Signal) {
+        if let Some(life) = self.life.lock().unwrap().as_mut()
+            && life.child.try_wait().unwrap().is_none()
+        {
+            kill(Pid::from_raw(life.child.id().cast_signed()), signal).unwrap();
+        }
     }
 
     /// The number of its process.

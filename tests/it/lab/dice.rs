@@ -8,8 +8,23 @@ impl Dice {
     pub fn new() -> Self {
         let given = std::env::var("GQ_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| u64::from(std::process::id()) * 2_654_435_761 + 1);
+        Self::of(seed)
+    }
+
+    /// Dice of this seed; it is printed.
+    pub fn of(seed: u64) -> Self {
         eprintln!("GQ_SEED={seed}");
-        Self(seed)
+        Self(seed.max(1))
+    }
+
+    /// Other dice, for somebody else: what he rolls does not change what is rolled here.
+    pub fn child(&mut self) -> Self {
+        Self(self.seed())
+    }
+
+    /// A seed for other dice.
+    pub fn seed(&mut self) -> u64 {
+        self.roll(usize::MAX) as u64 | 1
     }
 
     /// A number below `sides`.

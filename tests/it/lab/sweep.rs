@@ -50,7 +50,7 @@ pub fn marked(dir: &Path) -> Vec<i32> {
 }
 
 /// The parent of a process that is no zombie.
-fn living_parent(pid: i32) -> Option<i32> {
+pub fn living_parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut words = rest.split(' ');

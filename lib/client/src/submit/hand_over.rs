@@ -7,6 +7,7 @@ use crate::{
     link::PATIENCE,
     trouble::{Trouble, UNREACHABLE},
 };
+use gq_failpoint::{Step, step};
 use gq_ipc::{Conn, IpcError};
 use gq_model::{JobId, Token};
 use gq_proto::{ASK_VERSION, Ask, Asked, MAX_LIST_FRAME, Refusal, Reply};
@@ -85,7 +86,7 @@ fn ask(conn: &Conn, token: Token, patience: Duration) -> Result<Said, Silence> {
     let question = serde_json::to_vec(&Asked { v: ASK_VERSION, ask: Ask::Submit { token } })
         .map_err(|e| Silence::Strange(e.to_string()))?;
     // Who refuses a connection says so and closes it, perhaps before the question arrives: the answer is read anyway.
-    let sent = conn.send(&question);
+    let sent = step(Step::DropHandOver, || conn.send(&question));
     let frame = match conn.recv(MAX_LIST_FRAME) {
         Ok(Some(frame)) => frame,
         Ok(None) => return Err(Silence::Broken(sent.err().unwrap_or(IpcError::Closed))),

@@ -40,7 +40,7 @@ impl Place {
     }
     fn stored(&self) -> (DropClient, Token) {
         let drop_box = DropClient::open(&self.dir.join("spool")).unwrap();
-        let token = store(&drop_box, submission(), vec![b"A=1".to_vec()]).unwrap();
+        let token = store(&drop_box, submission(), vec![b"A=1".to_vec()], false).unwrap();
         (drop_box, token)
     }
     fn listen(&self) -> Listener {
@@ -233,7 +233,7 @@ fn rerun_of(
     let mut old = submission();
     old.spec.array = Some(ArrayAsk::of(IndexSet::range(0, 4), Some(2)));
     let drop_box = DropClient::open(&place.dir.join("spool")).unwrap();
-    let token = store(&drop_box, old, vec![b"A=1".to_vec()]).unwrap();
+    let token = store(&drop_box, old, vec![b"A=1".to_vec()], false).unwrap();
     let accepted = "jobs/00/17.job";
     let stored = place.dir.join(format!("spool/drop/.s.{token}"));
     let mut file = JobFile::from_bytes(&std::fs::read(&stored).unwrap()).unwrap();

@@ -273,6 +273,7 @@ impl Lab {
             cluster: self.cluster,
             uid,
             token: Token([2; 16]),
+            left: false,
             spec,
             env: vec![b"PATH=/usr/bin:/bin".to_vec()],
             args: vec![],

@@ -35,7 +35,7 @@ fn a_job_file_goes_from_its_user_to_its_shard_and_back() {
         assert!(client.read_job(name).is_err(), "{name}");
     }
 
-    site.spool.give_back(&job_file, TOKEN).unwrap();
+    site.spool.give_back(&job_file, NAME).unwrap();
     assert_eq!(site.spool.read_drop(NAME).unwrap(), dropped);
     assert!(site.spool.list_jobs().unwrap().is_empty());
     client.remove(TOKEN).unwrap();

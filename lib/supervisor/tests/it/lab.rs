@@ -94,6 +94,7 @@ impl Lab {
             cluster: ClusterId([1; 16]),
             uid: self.uid,
             token: Token([2; 16]),
+            left: false,
             spec,
             env: vec![b"PATH=/usr/bin:/bin".to_vec()],
             args: vec![],
