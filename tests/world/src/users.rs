@@ -111,11 +111,11 @@ impl Users {
         }
     }
 
-    /// Whoever has no connection asks again.
-    pub(crate) fn ask(&mut self, gqd: &mut Gqd, spool: &mut Spool, truth: &mut Truth) {
+    /// Whoever has no connection asks again, and now and then somebody who has one and has lost patience.
+    pub(crate) fn ask(&mut self, gqd: &mut Gqd, spool: &mut Spool, truth: &mut Truth, dice: &mut Dice) {
         let mut rest = Vec::new();
         for mut asker in std::mem::take(&mut self.askers) {
-            if asker.client.is_some() {
+            if asker.client.is_some() && !dice.one_in(8) {
                 rest.push(asker);
                 continue;
             }

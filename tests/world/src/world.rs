@@ -160,7 +160,7 @@ impl World {
 
     fn ask(&mut self) {
         if let Some(gqd) = &mut self.gqd {
-            self.users.ask(gqd, &mut self.spool, &mut self.truth);
+            self.users.ask(gqd, &mut self.spool, &mut self.truth, &mut self.dice);
         }
     }
 
