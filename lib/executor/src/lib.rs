@@ -3,7 +3,7 @@
 //!
 //! One thread decides and acts (`household`). Others wait for it: `watcher` for the log and for supervisors, `link` (or
 //! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver (and to cut cards), `accounts` for
-//! the directory of users. `fitting` says which runs wait for slices.
+//! the directory of users. `fitting` says which runs wait for their cards, `health` how those are.
 
 mod accounts;
 mod ballast;
@@ -14,6 +14,7 @@ mod event;
 mod files;
 mod fitting;
 mod folders;
+mod health;
 mod household;
 mod launch;
 mod link;
@@ -125,6 +126,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         watcher,
         broom,
         fitting,
+        health: health::Health::default(),
         accounts,
         events,
         signals,

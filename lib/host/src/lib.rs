@@ -32,7 +32,7 @@ pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
 pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};
 pub use pipe::{patient_pipe, read_available};
-pub use process::process_start;
+pub use process::{living_process, process_start};
 pub use removal::{empty_folder, is_empty_folder, remove_folder};
 pub use scratch::{make_scratch, open_scratch};
 pub use spawn::{
