@@ -66,6 +66,10 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder on this node's own disk [default: node_dir of the conf]"),
         )
+        .arg(Arg::new("accept-loss").long("accept-loss").action(ArgAction::SetTrue).help(
+            "Begin though the log is damaged: lines that are not what was written are given up and kept aside; runs whose \
+             supervisors live are found again",
+        ))
 }
 
 /// Runs `gqnode` with its arguments, the program's name first; returns the exit code.

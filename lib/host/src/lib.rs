@@ -17,6 +17,7 @@ mod removal;
 mod scratch;
 mod spawn;
 mod stdio;
+mod survivors;
 mod sweep;
 mod tree;
 mod user;
@@ -42,6 +43,7 @@ pub use spawn::{
 pub use stdio::{
     NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,
 };
+pub use survivors::{Survivor, survivors};
 pub use sweep::{ENV_MARKER, Remains, run_marker, sweep};
 pub use tree::{
     Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendant,
