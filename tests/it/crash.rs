@@ -1,9 +1,11 @@
 //! Crashes: daemons and supervisors that are killed at any moment. The laws: an id that was printed is known for ever, no job
 //! runs twice, running jobs go on and end with their own result, and no card is lost or lent twice.
 
+mod damage;
 mod letters;
 mod refusals;
 mod room;
+mod sync;
 
 use crate::lab::{Daemon, Dice, Job, Lab, finish, until};
 use gq_model::{End, JobState, Reason};

@@ -30,6 +30,17 @@ impl Keeper for StoreKeeper {
         Ok(())
     }
 
+    fn is_undone(error: &StoreError) -> bool {
+        match error {
+            StoreError::Full(_) | StoreError::Json(_) => true,
+            StoreError::Sync(_)
+            | StoreError::Database(_)
+            | StoreError::Damaged(_)
+            | StoreError::Newer { .. }
+            | StoreError::Older { .. } => false,
+        }
+    }
+
     fn load(&mut self) -> Result<Cluster, StoreError> {
         self.store.load()
     }
