@@ -1,9 +1,11 @@
 //! Crashes: daemons and supervisors that are killed, or stopped, in stories of their own: running jobs go on and end with their own result, ids are
 //! known for ever, no card is lost or lent twice. Kills at every step, and at random, are in `faults`.
 
+mod damage;
 mod letters;
 mod refusals;
 mod room;
+mod sync;
 
 use crate::lab::{Daemon, Dice, Job, Lab, finish, until};
 use gq_model::{End, JobState, Reason};

@@ -2,7 +2,7 @@
 //! A whole card is one unit; a card in MIG mode has the units of its grid, or one for each slice when its grid is not known.
 
 use alloc::vec::Vec;
-use gq_model::{Card, CardHealth, CardUse, Placement};
+use gq_model::{Card, CardUse, Placement};
 
 /// Units of the cards of a node, one bit each; bit 0 is the first unit of the first card.
 pub type Units = u128;
@@ -43,7 +43,7 @@ pub struct Layout {
     /// One for each card, in their order; none where a card has no units (it is in MIG mode, not cut and of unknown grid), or the row has no
     /// room left.
     slots: Vec<Option<Slot>>,
-    /// Units of cards that answer as they should.
+    /// Units of cards that answer as they should, but for those of slices that do not.
     good: Units,
 }
 
@@ -57,8 +57,8 @@ impl Layout {
             let slot = (units > 0 && next + units <= MAX_NODE_UNITS).then_some(Slot { offset: next, units });
             if let Some(slot) = slot {
                 next += units;
-                if card.health == CardHealth::Good {
-                    layout.good |= slot.mask();
+                if card.health.is_good() {
+                    layout.good |= slot.mask() & !failing(card, slot);
                 }
             }
             layout.slots.push(slot);
@@ -81,7 +81,7 @@ impl Layout {
     }
 
     fn units_of_use(&self, cards: &[Card], held: &CardUse) -> Units {
-        let Some(position) = cards.iter().position(|card| card.index == held.index) else { return 0 };
+        let Some(position) = position_of(cards, held) else { return 0 };
         let (Some(card), Some(slot)) = (cards.get(position), self.slot(position)) else { return 0 };
         if held.slice.is_none() {
             return slot.mask();
@@ -100,6 +100,26 @@ impl Layout {
             sum.saturating_add((taken * WHOLE_CARD).div_ceil(slot.units))
         })
     }
+}
+
+/// Where the card that is held, or of which a slice is, stands in the list: by its name, or by its slice's, since a node that was begun anew without
+/// one of its cards may number the others otherwise. A slice that is gone, and what has no name, is looked for by number.
+pub fn position_of(cards: &[Card], held: &CardUse) -> Option<usize> {
+    let is_named = |card: &Card| match (&held.uuid, &held.slice) {
+        (None, _) => false,
+        (uuid, None) => card.uuid == *uuid,
+        (uuid, Some(_)) => card.slices.iter().any(|slice| slice.uuid == *uuid),
+    };
+    let is_numbered = |card: &Card| {
+        card.index == held.index && (held.slice.is_some() || held.uuid.is_none() || card.uuid.is_none())
+    };
+    cards.iter().position(is_named).or_else(|| cards.iter().position(is_numbered))
+}
+
+/// The units of slices that cannot be handed out.
+fn failing(card: &Card, slot: Slot) -> Units {
+    let failing = card.slices.iter().enumerate().filter(|(_, slice)| !slice.health.is_good());
+    failing.filter_map(|(at, _)| slice_place(card, at)).fold(0, |sum, place| sum | slot.placed(place))
 }
 
 fn units_of(card: &Card) -> u32 {

@@ -26,7 +26,7 @@ pub use booking::{Booked, Booking};
 pub use event::{Amendment, Event, NewJob, Next};
 pub use job::{Demand, HeldBy, Job, Memory, Phase, Run, Shape, Stopping, Tally};
 pub use journal::Journal;
-pub use layout::{Layout, MAX_NODE_UNITS, Slot, Units, WHOLE_CARD, slice_place};
+pub use layout::{Layout, MAX_NODE_UNITS, Slot, Units, WHOLE_CARD, position_of, slice_place};
 pub use ledger::Ledger;
 pub use node::{Hold, Link, Node, Used};
 pub use payer::{Holdings, Payer, Usage};

@@ -7,7 +7,7 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use gq_model::{BootId, Card, Epoch, JobId, MiB, NodeName, Seq, TaskIndex, Timestamp};
+use gq_model::{BootId, Card, CardHealth, CardUse, Epoch, JobId, MiB, NodeName, Seq, TaskIndex, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Whether a node is in sight.
@@ -82,6 +82,14 @@ pub struct Node {
     fitted: u64,
     #[serde(skip)]
     place: u32,
+}
+
+/// How a card fails, if it does by itself.
+fn failed(health: &CardHealth) -> Option<&str> {
+    match health {
+        CardHealth::Failed(words) => Some(words),
+        CardHealth::Good | CardHealth::Used(_) => None,
+    }
 }
 
 /// What one run holds of a node, and until when at the longest.
@@ -181,6 +189,16 @@ impl Node {
     pub fn slice_holder(&self, card: &Card, position: usize) -> Option<(JobId, TaskIndex)> {
         let slot = self.layout.slot(self.cards.iter().position(|c| c.index == card.index)?)?;
         self.holder_of(slot.placed(crate::layout::slice_place(card, position)?))
+    }
+    /// Which of these cards and slices fail, and how: the card's index, and words.
+    pub fn failing<'a>(&'a self, held: &'a [CardUse]) -> impl Iterator<Item = (u32, &'a str)> {
+        held.iter().filter_map(|one| {
+            let card = self.cards.get(crate::position_of(&self.cards, one)?)?;
+            let slice =
+                card.slices.iter().find(|it| one.slice.is_some() && it.uuid.is_some() && it.uuid == one.uuid);
+            let of_slice = slice.and_then(|it| failed(&it.health));
+            Some((card.index, failed(&card.health).or(of_slice)?))
+        })
     }
     /// Who holds the whole node, when a job wanted it alone.
     pub fn held_alone_by(&self) -> Option<(JobId, TaskIndex)> {

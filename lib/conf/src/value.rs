@@ -514,6 +514,7 @@ fn slice(value: &Value, notes: &mut Notes<'_>) -> Option<Slice> {
             gpu_instance: None,
             compute_instance: None,
             placement: None,
+            health: gq_model::CardHealth::Good,
         });
     }
     let words = "expected a slice's profile such as 1g.10gb or 1g.10gb+me, found";

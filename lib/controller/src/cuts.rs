@@ -1,7 +1,7 @@
 //! Cuts: what can still be had of a card in MIG mode, for people to read. Who gets what is the plan's to say.
 
 use gq_cluster::{Node, Units};
-use gq_model::{Card, CardHealth, Grid, Profile};
+use gq_model::{Card, Grid, Profile, Slice};
 
 /// What is free of a card: units, and sets of slices that fit together in them.
 pub(crate) struct Free {
@@ -16,10 +16,10 @@ pub(crate) fn free(node: &Node, position: usize, recut: bool) -> Free {
     let Some((card, slot)) = node.cards.get(position).zip(node.layout().slot(position)) else {
         return nothing;
     };
-    if !card.mig || card.health != CardHealth::Good {
+    if !card.mig || !card.health.is_good() {
         return nothing;
     }
-    let taken = (node.used().units & slot.mask()) >> slot.offset;
+    let taken = ((node.used().units | !node.layout().good()) & slot.mask()) >> slot.offset;
     match &card.grid {
         Some(grid) => {
             let free = grid_mask(grid) & !low_bits(taken);
@@ -40,7 +40,8 @@ fn grid_mask(grid: &Grid) -> u16 {
 
 /// The slices that are there and that nobody holds, as one set.
 fn idle(node: &Node, card: &Card) -> Vec<String> {
-    let idle = card.slices.iter().enumerate().filter(|(at, _)| node.slice_holder(card, *at).is_none());
+    let is_idle = |at: usize, slice: &Slice| slice.health.is_good() && node.slice_holder(card, at).is_none();
+    let idle = card.slices.iter().enumerate().filter(|(at, slice)| is_idle(*at, slice));
     let names: Vec<&str> = idle.map(|(_, slice)| slice.profile.as_str()).collect();
     if names.is_empty() { Vec::new() } else { vec![told(&names)] }
 }

@@ -14,9 +14,9 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Link, Policy};
-use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Submission, Turn, TurnError, Verb};
+use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Past, Submission, Turn, TurnError, Verb};
 use gq_failpoint::{Step, step};
-use gq_model::{Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp};
+use gq_model::{Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp, Uid};
 use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
 use gq_store::{Place, StoreError};
@@ -43,6 +43,9 @@ const TOKEN_KEEP: Seconds = Seconds(30 * 86_400);
 const MOST_NAMED: usize = 16_384;
 /// Longest sleep, so that a jump of the wall clock is noticed.
 const NAP: Duration = Duration::from_secs(10);
+
+/// What is on disk of a submission: the job that its token is, with its owner, and what became of jobs that it waits for.
+type LookedUp = (Option<(JobId, Uid)>, Vec<Past>);
 
 /// What a client wants of the state.
 pub(crate) enum Wish {
@@ -104,8 +107,8 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Runs until it is told to stop. Returns why it must stop otherwise.
-    pub(crate) fn run(mut self) -> Result<(), String> {
+    /// Runs until it is told to stop. Returns why it must stop otherwise; nothing may be done with it then, see [`Self::fall_silent`].
+    pub(crate) fn run(&mut self) -> Result<(), String> {
         let first = [Input::Declared, Input::Restarted];
         self.take_turn(&first)?;
         let nodes = self.cluster.nodes().filter(|node| matches!(node.link, Link::Suspect { .. }));
@@ -133,6 +136,12 @@ impl Hub {
                 self.take_turn(&inputs)?;
             }
         }
+    }
+
+    /// Keeps whoever waits for an answer from being told that there is none, and the disk from being written, until the process is gone: what became
+    /// of the last turn is for the next life to say.
+    pub(crate) fn fall_silent(self) {
+        std::mem::forget(self);
     }
 
     /// How long nothing is to be done if nobody says anything.
@@ -213,11 +222,11 @@ impl Hub {
             Word::Ask { client, by, wish, reply } => {
                 return self.hear_client(client, by, wish, reply, inputs);
             }
-            Word::Found(submission) => {
-                let known = self.known(&submission);
-                let past = self.keeper.past(&self.cluster, submission.spec.dependency.as_ref(), false);
-                inputs.push(Input::Submit { client: None, submission, known, past });
-            }
+            Word::Found(submission) => match self.looked_up(&submission) {
+                Ok((known, past)) => inputs.push(Input::Submit { client: None, submission, known, past }),
+                // It stays in the drop box.
+                Err(error) => log::error!("a job file is not taken up: {error}"),
+            },
             Word::NodeUp { head, link, out, answer } => {
                 let welcome = self.welcome(&head, link, out);
                 if welcome.is_ok() {
@@ -269,13 +278,14 @@ impl Hub {
         inputs: &mut Vec<Input>,
     ) -> bool {
         let answer = match wish {
-            Wish::Submit(submission) => {
-                let known = self.known(&submission);
-                let past = self.keeper.past(&self.cluster, submission.spec.dependency.as_ref(), false);
-                self.couriers.clients.insert(client, reply);
-                inputs.push(Input::Submit { client: Some(client), submission, known, past });
-                return true;
-            }
+            Wish::Submit(submission) => match self.looked_up(&submission) {
+                Ok((known, past)) => {
+                    self.couriers.clients.insert(client, reply);
+                    inputs.push(Input::Submit { client: Some(client), submission, known, past });
+                    return true;
+                }
+                Err(error) => refused(RefusalKind::Policy, error.to_string()),
+            },
             Wish::TestOnly(spec) => {
                 self.couriers.clients.insert(client, reply);
                 inputs.push(Input::TestOnly { client, by, spec });
@@ -285,24 +295,15 @@ impl Hub {
                 RefusalKind::Usage,
                 format!("{} ids at once: {MOST_NAMED} at most", select.jobs.len()),
             ),
-            Wish::Do(verb, select) => {
-                let named = select.jobs.iter().map(|j| j.job).filter(|id| self.cluster.job(*id).is_none());
-                let ended = named.filter(|id| self.keeper.store.was_job(*id).unwrap_or(false)).collect();
-                let past = match &verb {
-                    Verb::Update(changes) => {
-                        let asked = changes.iter().filter_map(|change| match change {
-                            Change::Dependency(asked) => asked.as_ref(),
-                            _ => None,
-                        });
-                        asked.flat_map(|asked| self.keeper.past(&self.cluster, Some(asked), true)).collect()
-                    }
-                    _ => Vec::new(),
-                };
-                self.couriers.clients.insert(client, reply);
-                let select = convert::selection(select);
-                inputs.push(Input::Command { client, by, verb, select, ended, past });
-                return true;
-            }
+            Wish::Do(verb, select) => match self.meant(&verb, &select) {
+                Ok((ended, past)) => {
+                    self.couriers.clients.insert(client, reply);
+                    let select = convert::selection(select);
+                    inputs.push(Input::Command { client, by, verb, select, ended, past });
+                    return true;
+                }
+                Err(error) => refused(RefusalKind::Policy, error.to_string()),
+            },
             Wish::Nodes(nodes, drain) => {
                 self.couriers.clients.insert(client, reply);
                 inputs.push(Input::Nodes { client, by, nodes, drain });
@@ -338,22 +339,43 @@ impl Hub {
     /// How a job ended that lives no more.
     fn waited(&self, job: JobId) -> Reply {
         match self.keeper.store.was_job(job) {
-            Ok(true) => {
-                let outcome = self.keeper.store.worst_outcome(job).ok().flatten();
-                let unknown = Outcome::without_exit(End::Failed, Reason::None, "");
-                let end = outcome.as_ref().unwrap_or(&unknown).end;
-                Reply::Waited(WaitedEnd { job, end, outcome })
-            }
+            Ok(true) => match self.keeper.store.worst_outcome(job) {
+                Ok(outcome) => {
+                    let unknown = Outcome::without_exit(End::Failed, Reason::None, "");
+                    let end = outcome.as_ref().unwrap_or(&unknown).end;
+                    Reply::Waited(WaitedEnd { job, end, outcome })
+                }
+                Err(error) => refused(RefusalKind::Policy, error.to_string()),
+            },
             Ok(false) => refused(RefusalKind::NoSuchJob, format!("there is no job {job}")),
             Err(error) => refused(RefusalKind::Policy, error.to_string()),
         }
     }
 
-    fn known(&self, submission: &Submission) -> Option<(JobId, gq_model::Uid)> {
-        self.keeper.store.token(submission.token).unwrap_or_else(|error| {
-            log::error!("a token cannot be looked up: {error}");
-            None
-        })
+    /// What is on disk of a submission: the job that its token is, and what became of those that it waits for.
+    fn looked_up(&self, submission: &Submission) -> Result<LookedUp, StoreError> {
+        let known = self.keeper.store.token(submission.token)?;
+        Ok((known, self.keeper.past(&self.cluster, submission.spec.dependency.as_ref(), false)?))
+    }
+
+    /// What is on disk of the jobs that a command means: which of them have ended, and what became of those that it names.
+    fn meant(&self, verb: &Verb, select: &Selection) -> Result<(Vec<JobId>, Vec<Past>), StoreError> {
+        let named = select.jobs.iter().map(|j| j.job).filter(|id| self.cluster.job(*id).is_none());
+        let mut ended = Vec::new();
+        for id in named {
+            if self.keeper.store.was_job(id)? {
+                ended.push(id);
+            }
+        }
+        let mut past = Vec::new();
+        if let Verb::Update(changes) = verb {
+            for change in changes {
+                if let Change::Dependency(Some(asked)) = change {
+                    past.extend(self.keeper.past(&self.cluster, Some(asked), true)?);
+                }
+            }
+        }
+        Ok((ended, past))
     }
 
     fn reload(&mut self, inputs: &mut Vec<Input>) -> Result<(), String> {

@@ -18,7 +18,15 @@ pub struct StoreKeeper {
 impl StoreKeeper {
     /// What became of the jobs that a dependency names, as far as the state itself does not tell. `all`: also of those that may end before
     /// it is looked at.
-    pub fn past(&self, cluster: &Cluster, asked: Option<&Dependency>, all: bool) -> Vec<Past> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn past(
+        &self,
+        cluster: &Cluster,
+        asked: Option<&Dependency>,
+        all: bool,
+    ) -> Result<Vec<Past>, StoreError> {
         let mut named: BTreeMap<JobId, bool> = BTreeMap::new();
         for term in asked.iter().flat_map(|asked| &asked.terms) {
             if let Term::Job { when, on } = term {
@@ -27,20 +35,14 @@ impl StoreKeeper {
         }
         // Of a live job as a whole its tally tells enough.
         named.retain(|job, by_task| all || *by_task || cluster.job(*job).is_none());
-        let look = |job: JobId| -> Result<Option<Past>, StoreError> {
-            if !self.store.was_job(job)? {
-                return Ok(None);
+        let mut found = Vec::new();
+        for job in named.into_keys() {
+            if self.store.was_job(job)? {
+                let (good, bad, started) = self.store.ends_of(job)?;
+                found.push(Past { job, good, bad, started });
             }
-            let (good, bad, started) = self.store.ends_of(job)?;
-            Ok(Some(Past { job, good, bad, started }))
-        };
-        let found = named.into_keys().filter_map(|job| {
-            look(job).unwrap_or_else(|error| {
-                log::error!("what became of job {job} cannot be looked up: {error}");
-                None
-            })
-        });
-        found.collect()
+        }
+        Ok(found)
     }
 }
 
@@ -59,6 +61,17 @@ impl Keeper for StoreKeeper {
         self.store.commit(&batch)?;
         self.acknowledged.clear();
         Ok(())
+    }
+
+    fn is_undone(error: &StoreError) -> bool {
+        match error {
+            StoreError::Full(_) | StoreError::Json(_) => true,
+            StoreError::Sync(_)
+            | StoreError::Database(_)
+            | StoreError::Damaged(_)
+            | StoreError::Newer { .. }
+            | StoreError::Older { .. } => false,
+        }
     }
 
     fn load(&mut self) -> Result<Cluster, StoreError> {

@@ -68,6 +68,19 @@ pub fn command() -> clap::Command {
                 .action(ArgAction::SetTrue)
                 .help("Make a new, empty queue: the spool, state and run folders, given to the conf's user"),
         )
+        .arg(Arg::new("accept-loss").long("accept-loss").action(ArgAction::SetTrue).conflicts_with("init").help(
+            "Begin though the state is damaged: what cannot be read of it is made anew from what else is known, or given up, and \
+             the log names each; the damaged files are kept in state_dir",
+        ))
+}
+
+/// What is said of a start beside the conf.
+#[derive(Clone, Copy)]
+struct How {
+    /// The queue is new.
+    init: bool,
+    /// What cannot be read of a damaged state is given up.
+    accept_loss: bool,
 }
 
 /// Runs `gqd`; returns its exit code: 0 after a stop, 1 when it cannot go on, 2 for wrong options or a bad conf.
@@ -93,7 +106,8 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             return 2;
         }
     };
-    match run(conf, &config, matches.get_flag("init")) {
+    let how = How { init: matches.get_flag("init"), accept_loss: matches.get_flag("accept-loss") };
+    match run(conf, &config, how) {
         Ok(()) => {
             log::info!("stopped; jobs go on");
             0
@@ -105,11 +119,18 @@ pub fn main(argv: Vec<OsString>) -> u8 {
     }
 }
 
-fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
+fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result<(), String> {
     gq_daemon::raise_nofile();
     let serves = become_owner(config, init)?;
     let own = Uid(geteuid().as_raw());
     let place = open_place(config, init)?;
+    if accept_loss {
+        let words = place.accept_loss().map_err(|e| e.to_string())?;
+        words.iter().for_each(|words| log::warn!("--accept-loss: {words}"));
+        if words.is_empty() {
+            log::info!("--accept-loss: nothing is damaged");
+        }
+    }
     let store = place.store().map_err(|e| e.to_string())?;
     let spool = open_spool(config, &store)?;
     let cluster = store.load().map_err(|e| format!("{}: {e}", place.database().display()))?;
@@ -133,7 +154,7 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     let herald = Herald::start(&cluster, wall.clone(), epoch, setting)
         .map_err(|e| format!("no thread for messages: {e}"))?;
     let (dropped, farewell) = (herald.counts(), herald.farewell());
-    let hub = Hub {
+    let mut hub = Hub {
         cluster,
         policy,
         planner: Planner::default(),
@@ -163,6 +184,11 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
     gq_daemon::ready();
     log::info!("ready: answers at {}", config.sock().display());
     let end = hub.run();
+    if end.is_err() {
+        hub.fall_silent();
+        return end;
+    }
+    drop(hub);
     farewell.wait();
     gq_daemon::stopping();
     end

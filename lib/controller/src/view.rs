@@ -281,6 +281,9 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
     (view.first_promise, view.last_promise) = (job.first_promise, run.promised);
     if let Some(node) = board.node(&run.node) {
         name_slices(node, &run.cards, &mut view.gpus);
+        if let Some((card, words)) = node.failing(&run.cards).next() {
+            view.reason_detail.get_or_insert_with(|| format!("card {card} of {} fails: {words}", run.node));
+        }
     }
     view
 }
@@ -305,7 +308,7 @@ fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
 fn name_slices(node: &Node, cards: &[CardUse], gpus: &mut [GpuView]) {
     for (held, gpu) in cards.iter().zip(gpus) {
         let Some(place) = held.placement.filter(|_| gpu.uuid.is_none()) else { continue };
-        let card = node.cards.iter().find(|card| card.index == held.index);
+        let card = gq_cluster::position_of(&node.cards, held).and_then(|at| node.cards.get(at));
         let is_it = |slice: &&gq_model::Slice| {
             slice.placement == Some(place) && held.slice.as_ref() == Some(&slice.profile)
         };
@@ -421,6 +424,7 @@ fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
             uuid: slice.uuid.clone(),
             memory_mib: Some(slice.memory),
             placement: slice.placement,
+            trouble: slice.health.trouble().map(str::to_owned),
             job,
         });
     }
@@ -432,6 +436,7 @@ fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
             profile,
             uuid: held.uuid.clone(),
             placement: held.placement,
+            trouble: None,
             job: Some(job),
         }
     }));

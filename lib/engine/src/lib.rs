@@ -5,7 +5,7 @@
 //! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted),
 //! `possible` (could it ever run here), `command` (which jobs a request means, drain, resume), `acts` (cancel, requeue, suspend, signal, hold, release), `update` (what is
 //! said anew of a job), `dependency` (what jobs wait for of others), `book` (advance
-//! reservations), `report` (what nodes say), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
+//! reservations), `report` (what nodes say), `found` (what they have), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
 //! promises), `schedule` (the planning pass), `turn` (batching, commit, roll-back).
 #![no_std]
 extern crate alloc;
@@ -18,6 +18,7 @@ mod charge;
 mod command;
 mod dependency;
 mod ending;
+mod found;
 mod input;
 mod limits;
 mod possible;
@@ -66,7 +67,7 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
         Input::NodeHeard { node, epoch } => report::heard(cluster, node, *epoch),
         Input::NodeSilent { node } => report::silent(cluster, context, node),
         Input::NodeLost { node } => report::lost(cluster, context, node),
-        Input::Declared => report::declared(cluster, policy),
+        Input::Declared => found::declared(cluster, policy),
         Input::Restarted => report::restarted(cluster, context),
         Input::Schedule => Decision::default(),
     }

@@ -1,6 +1,6 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
-use crate::{Context, Decision, NodeReport, Order, charge, ending, preempt, schedule::Orders};
+use crate::{Context, Decision, NodeReport, Order, charge, ending, found::found, preempt, schedule::Orders};
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
 use gq_model::{
@@ -61,8 +61,8 @@ pub(crate) fn report(
             let mut decision = Decision::default();
             if let (Some(job), Some(run)) = (cluster.job(key.job), live_run(cluster, name, *key)) {
                 let started = started.or(run.started());
-                let mut events =
-                    ending::ended(policy, context, job, run, *key, outcome.clone(), (started, *ended));
+                let outcome = blamed(node, run, outcome.clone());
+                let mut events = ending::ended(policy, context, job, run, *key, outcome, (started, *ended));
                 // What it cost is the very next thing that is known of it.
                 let rest = events.split_off(1);
                 events.extend(charge::charged(cluster, policy, context, name, *key));
@@ -77,14 +77,28 @@ pub(crate) fn report(
             refused(cluster, policy, context, node, *key, (*fault, *reason, detail))
         }
         (NodeReport::Cards(cards), Some(node)) => {
-            let found = found(policy, name, node.boot, node.cpus, node.memory, cards);
-            Decision { events: alloc::vec![found], effects: Vec::new() }
+            let has = (node.boot, node.cpus, node.memory, cards.as_slice());
+            Decision { events: alloc::vec![found(policy, Some(node), name, has)], effects: Vec::new() }
         }
     };
     if node.is_some() || matches!(body, NodeReport::Joined { .. }) {
         decision.events.push(Event::Reported { node: name.clone(), epoch, seq });
     }
     decision
+}
+
+/// An outcome, with its reason in a card that fails: a script that failed where a card failed under it did not fail by its own fault alone.
+fn blamed(node: &Node, run: &Run, outcome: Outcome) -> Outcome {
+    let failed_by_itself = outcome.end == End::Failed
+        && matches!(outcome.reason, Reason::NonZeroExitCode | Reason::RaisedSignal);
+    let failing = if failed_by_itself { node.failing(&run.cards).next() } else { None };
+    match failing {
+        Some((card, words)) => {
+            let detail = format!("card {card} of {} failed: {words}", node.name);
+            Outcome { reason: Reason::CardGone, detail, ..outcome }
+        }
+        None => outcome,
+    }
 }
 
 /// The event that `event` makes of the live run `key` on `node`; nothing when there is no such run or it says nothing new.
@@ -175,7 +189,12 @@ fn joined(
 ) -> Decision {
     let (boot, cpus, memory, cards) = has;
     let mut decision = Decision::default();
-    decision.events.push(found(policy, name, Some(boot), cpus, memory, cards));
+    decision.events.push(found(
+        policy,
+        cluster.node(name).map(|node| &**node),
+        name,
+        (Some(boot), cpus, memory, cards),
+    ));
     decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
     let mut orders = Orders::of(cluster);
     for (key, started) in runs {
@@ -210,56 +229,6 @@ pub(crate) fn heard(cluster: &Cluster, name: &NodeName, epoch: Epoch) -> Decisio
     });
     let event = Event::NodeSeen { node: name.clone(), link: Link::Up };
     Decision { events: back.then_some(event).into_iter().collect(), effects: Vec::new() }
-}
-
-/// What a node has: as declared, else as found.
-fn found(
-    policy: &Policy,
-    name: &NodeName,
-    boot: Option<BootId>,
-    cpus: u32,
-    memory: MiB,
-    cards: &[Card],
-) -> Event {
-    let declared = policy.declared.get(name);
-    Event::NodeFound {
-        node: name.clone(),
-        boot,
-        cpus: declared.and_then(|d| d.cpus).unwrap_or(cpus),
-        memory: declared.and_then(|d| d.memory).unwrap_or(memory),
-        features: declared.map(|d| d.features.clone()).unwrap_or_default(),
-        cards: cards.to_vec(),
-    }
-}
-
-/// Nodes that the conf declares become known; what it says of nodes that were seen replaces what they had.
-pub(crate) fn declared(cluster: &Cluster, policy: &Policy) -> Decision {
-    let mut decision = Decision::default();
-    for (name, declared) in &policy.declared {
-        let event = match cluster.node(name) {
-            Some(node) if node.boot.is_some() => {
-                found(policy, name, node.boot, node.cpus, node.memory, &node.cards)
-            }
-            _ => found(
-                policy,
-                name,
-                None,
-                declared.cpus.unwrap_or(0),
-                declared.memory.unwrap_or_default(),
-                &declared.cards,
-            ),
-        };
-        let unchanged = |node: &Node| match &event {
-            Event::NodeFound { cpus, memory, features, cards, .. } => {
-                (node.cpus, node.memory, &node.features, &node.cards) == (*cpus, *memory, features, cards)
-            }
-            _ => false,
-        };
-        if !cluster.node(name).is_some_and(|node| unchanged(node)) {
-            decision.events.push(event);
-        }
-    }
-    decision
 }
 
 /// After a start of the controller no node is in sight, and none is lost before one full timeout.

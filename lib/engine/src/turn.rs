@@ -64,8 +64,11 @@ pub trait Keeper {
     /// Makes a turn durable, whole or not at all.
     ///
     /// # Errors
-    /// When it is not durable; nothing of it is then kept.
+    /// When it is not durable.
     fn keep(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
+    /// Whether nothing is left of a turn that ended in this error. If not, only the next start can tell: a sync that failed may have kept
+    /// all of it or nothing.
+    fn is_undone(error: &Self::Error) -> bool;
     /// Loads the state from its rows.
     ///
     /// # Errors
@@ -97,7 +100,8 @@ pub trait Courier {
 pub enum TurnError<E> {
     /// The store did not keep it; the state was loaded anew and clients were told.
     NotKept(E),
-    /// The store did not keep it, or the state became illegal, and the rows cannot be loaded: the daemon must stop.
+    /// It is not known what the store kept, or the state became illegal: the daemon must stop. Clients were told nothing, unless it is known that
+    /// nothing came of it.
     Broken(String),
 }
 
@@ -169,6 +173,8 @@ impl<'a, P: Plans> Turn<'a, P> {
                 turn.finish(courier);
                 Ok(())
             }
+            // Nobody is told anything, and the files stay where they are: whoever asks again is told by the next life what became of it.
+            Err(error) if !K::is_undone(&error) => Err(TurnError::Broken(error.to_string())),
             Err(error) => {
                 courier.give_back(&turn.filed);
                 refuse_all(inputs, &error.to_string(), courier);

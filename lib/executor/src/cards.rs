@@ -1,12 +1,9 @@
-//! One thread that looks at the cards and cuts them: at the start, once a minute, when the conf was read again, and when a run wants slices.
-//! A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
+//! One thread that looks at the cards and cuts them: at the start, once a minute, when the conf was read again, before a run is given some
+//! and after it has had them. A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
 
-use crate::{
-    event::Event,
-    fitting::{Misfit, fit},
-};
+use crate::{event::Event, fitting::fit, health::is_on};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use gq_gpu::{Found, Nvml};
+use gq_gpu::{Found, Look, Nvml};
 use gq_model::{Card, CardHealth, CardUse, RunKey};
 use std::{
     io,
@@ -14,8 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the cards are looked at.
+/// How often the cards are looked at, and how often while one of them is failing.
 const EVERY: Duration = Duration::from_secs(60);
+const EVERY_FAILING: Duration = Duration::from_secs(10);
+/// How long whoever uses the cards of a run that has ended is waited for, and how often is looked meanwhile: a driver tells of a process
+/// for a moment longer than it lives.
+const LEAVING: Duration = Duration::from_secs(10);
+const LEAVING_LOOK: Duration = Duration::from_millis(200);
 /// Most wishes that wait for the thread.
 const MAX_WISHES: usize = 256;
 
@@ -33,7 +35,7 @@ pub struct Declared {
 pub enum Wish {
     /// Look, now that the conf says this.
     Look(Declared),
-    /// See to the slices of a run that is to be launched.
+    /// See to the cards of a run that is to be launched.
     Fit {
         /// Which run.
         key: RunKey,
@@ -42,15 +44,23 @@ pub enum Wish {
         /// What others hold.
         held: Vec<CardUse>,
     },
+    /// See that nobody uses the cards of a run that has ended.
+    Vacate {
+        /// Which run.
+        key: RunKey,
+        /// What it held.
+        cards: Vec<CardUse>,
+    },
 }
 
-/// Starts the thread; the cards are told as [`Event::Cards`] after every look, slices as [`Event::Fitted`].
+/// Starts the thread; each look is told as [`Event::Looking`], [`Event::Looked`] and, after what waited for it, [`Event::Rests`]. In between come
+/// [`Event::Vacated`] for cards that are free again, and [`Event::Fitted`] for runs that can be launched.
 ///
 /// # Errors
 /// When there are no threads left.
 pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wish>> {
     let (give, wishes) = bounded(MAX_WISHES);
-    let looker = Looker { declared, driver: None, said: false, known: Vec::new(), told: Vec::new() };
+    let looker = Looker { declared, driver: None, said: false, known: Vec::new(), leaving: Vec::new() };
     std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
 }
@@ -62,48 +72,94 @@ struct Looker {
     said: bool,
     /// The cards as the driver listed them last, in this life of the node.
     known: Vec<Card>,
-    /// The cards as they were told last.
-    told: Vec<Card>,
+    /// Runs whose cards are not known to be free.
+    leaving: Vec<Leaving>,
+}
+
+/// A run that is to be launched: what it is to hold, what others hold.
+type Fit = (RunKey, Vec<CardUse>, Vec<CardUse>);
+/// A run that has ended: what it held, and until when whoever uses that is waited for.
+type Leaving = (RunKey, Vec<CardUse>, Instant);
+
+/// That nobody listens any more.
+struct Deaf;
+impl<T> From<crossbeam_channel::SendError<T>> for Deaf {
+    fn from(_: crossbeam_channel::SendError<T>) -> Self {
+        Self
+    }
 }
 
 impl Looker {
     fn live(mut self, wishes: &Receiver<Wish>, events: &Sender<Event>) {
-        loop {
-            let (_, merged) = self.look();
-            self.told.clone_from(&merged);
-            if events.send(Event::Cards(merged)).is_err() {
-                return;
-            }
-            let until = Instant::now() + EVERY;
-            let mut changed = false;
-            // What waits is served before the cards are reported anew, once for all that was cut.
-            while !changed || !wishes.is_empty() {
-                match wishes.recv_deadline(until) {
-                    Ok(Wish::Look(declared)) => {
-                        if declared.library != self.declared.library {
-                            self.driver = None;
-                            self.known.clear();
-                        }
-                        self.declared = declared;
-                        changed = true;
-                    }
-                    Ok(Wish::Fit { key, cards, held }) => {
-                        let (fitted, touched) = self.fit(cards, held);
-                        changed |= touched || fitted.is_err();
-                        if events.send(Event::Fitted(key, fitted)).is_err() {
-                            return;
-                        }
-                    }
-                    Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return,
+        let mut fits = Vec::new();
+        while let Ok(cut) = self.round(std::mem::take(&mut fits), events)
+            && (cut || self.wait(wishes, &mut fits))
+        {}
+    }
+
+    /// One look, and what waited for it. Says whether anything was cut, so that the next look is due at once.
+    fn round(&mut self, fits: Vec<Fit>, events: &Sender<Event>) -> Result<bool, Deaf> {
+        events.send(Event::Looking)?;
+        let (found, look) = self.look();
+        events.send(Event::Looked(look.clone()))?;
+        let now = Instant::now();
+        let stays = |(_, cards, until): &Leaving| {
+            now < *until
+                && look.users.iter().any(|user| cards.iter().any(|one| is_on(user, one, &look.cards)))
+        };
+        let (stay, gone) = std::mem::take(&mut self.leaving).into_iter().partition(stays);
+        self.leaving = stay;
+        let gone: Vec<Leaving> = gone;
+        for (key, ..) in gone {
+            events.send(Event::Vacated(key))?;
+        }
+        let mut touched = false;
+        for (key, cards, held) in fits {
+            events.send(Event::Looking)?;
+            let (fitted, cut) = fit(self.driver.as_ref(), &found, &look.cards, cards, held);
+            touched |= cut || fitted.is_err();
+            events.send(Event::Fitted(key, fitted))?;
+        }
+        events.send(Event::Rests)?;
+        Ok(touched)
+    }
+
+    /// Waits until the next look is due, and takes in what it is for. False when nobody wants one any more.
+    fn wait(&mut self, wishes: &Receiver<Wish>, fits: &mut Vec<Fit>) -> bool {
+        let is_well = |card: &Card| card.health.is_good() && card.slices.iter().all(|it| it.health.is_good());
+        let pause = match (self.leaving.is_empty(), self.known.iter().all(is_well)) {
+            (false, _) => LEAVING_LOOK,
+            (true, true) => EVERY,
+            (true, false) => EVERY_FAILING,
+        };
+        match wishes.recv_timeout(pause) {
+            Ok(wish) => self.take(wish, fits),
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        for wish in wishes.try_iter() {
+            self.take(wish, fits);
+        }
+        true
+    }
+
+    fn take(&mut self, wish: Wish, fits: &mut Vec<Fit>) {
+        match wish {
+            Wish::Look(declared) => {
+                if declared.library != self.declared.library {
+                    self.driver = None;
+                    self.known.clear();
                 }
+                self.declared = declared;
             }
+            Wish::Fit { key, cards, held } => fits.push((key, cards, held)),
+            Wish::Vacate { key, cards } => self.leaving.push((key, cards, Instant::now() + LEAVING)),
         }
     }
 
     /// The cards as the driver lists them, and with what the conf declares. Cards that were there are failing, not forgotten, when their
     /// driver is gone or was opened anew: what waits for them waits on, and what they are is still shown.
-    fn look(&mut self) -> (Vec<Card>, Vec<Card>) {
+    fn look(&mut self) -> (Vec<Card>, Look) {
         if self.driver.is_none() {
             match gq_gpu::open(self.declared.library.as_deref()) {
                 Found::Cards(nvml) => {
@@ -120,26 +176,14 @@ impl Looker {
                 }
             }
         }
-        let found = self.driver.as_ref().map_or_else(|| self.known.clone(), Nvml::inventory);
-        self.known.clone_from(&found);
+        let look = self.driver.as_ref().map(Nvml::look);
+        let look = look.unwrap_or_else(|| Look { cards: self.known.clone(), users: Vec::new() });
+        self.known.clone_from(&look.cards);
         // A driver that is missing, or that has lost all its cards, may be loaded or replaced until the next look.
-        if found.iter().all(|card| card.health != CardHealth::Good) {
+        if look.cards.iter().all(|card| !card.health.is_good()) {
             self.driver = None;
         }
-        let merged = gq_gpu::merge(found.clone(), &self.declared.cards);
-        (found, merged)
-    }
-
-    fn fit(&mut self, cards: Vec<CardUse>, held: Vec<CardUse>) -> (Result<Vec<CardUse>, Misfit>, bool) {
-        // No driver is asked for what only the conf knows.
-        let is_declared = |one: &CardUse| {
-            let card = self.told.iter().find(|card| card.index == one.index);
-            one.uuid.is_none() && card.is_some_and(|card| card.uuid.is_none())
-        };
-        if cards.iter().all(is_declared) {
-            return (Ok(cards), false);
-        }
-        let (found, merged) = self.look();
-        fit(self.driver.as_ref(), &found, &merged, cards, held)
+        let cards = gq_gpu::merge(look.cards.clone(), &self.declared.cards);
+        (look.cards, Look { cards, users: look.users })
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::{fitting::Misfit, link::Out};
 use crossbeam_channel::Sender;
+use gq_gpu::Look;
 use gq_host::Account;
-use gq_model::{Card, CardUse, RunKey, Seq, Uid};
+use gq_model::{CardUse, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
 
 /// Most events that wait for the deciding thread; the threads then wait for it.
@@ -18,10 +19,16 @@ pub enum Event {
     Gone(u64),
     /// The processes of a run were swept; so many were left.
     Swept(RunKey, u32),
+    /// The driver is being asked.
+    Looking,
     /// The cards were looked at.
-    Cards(Vec<Card>),
-    /// The slices of a run are there, with their UUIDs; or why not.
+    Looked(Look),
+    /// The cards of a run are there, slices with their UUIDs; or why not.
     Fitted(RunKey, Result<Vec<CardUse>, Misfit>),
+    /// The cards of a run that has ended were looked at; whoever uses them still was waited for.
+    Vacated(RunKey),
+    /// The driver is asked nothing at present.
+    Rests,
     /// A uid was looked up: its account, if it has one, or why nobody knows.
     Account(Uid, Result<Option<Account>, String>),
     /// The link wants to know what to say of this node.

@@ -1,19 +1,19 @@
-//! Runs that wait for their slices, and how slices come to be: those that are ordered by place are cut, those that are
-//! ordered by UUID must be there. The deciding thread keeps the waiting; the thread that looks at cards does the cutting.
+//! Runs that wait for their cards to be looked at, before they have them and after, and how slices come to be: those that are ordered by place
+//! are cut, those that are ordered by UUID must be there. The deciding thread keeps the waiting; the thread that looks at cards does the rest.
 
 use crate::cards::Wish;
 use crossbeam_channel::Sender;
 use gq_gpu::Nvml;
-use gq_model::{Assignment, Card, CardHealth, CardUse, Reason, RunKey};
+use gq_model::{Assignment, Card, CardUse, Reason, RunKey};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
-/// How long a launch waits for its slices.
+/// How long a launch waits for its cards.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a run does not get its slices.
+/// Why a run does not get its cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// In one word.
@@ -23,7 +23,7 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    fn gone(detail: String) -> Self {
+    pub const fn gone(detail: String) -> Self {
         Self { reason: Reason::CardGone, detail }
     }
 }
@@ -33,20 +33,17 @@ impl Misfit {
 pub struct Fitting {
     ask: Sender<Wish>,
     waiting: BTreeMap<RunKey, (Box<Assignment>, Instant)>,
+    /// Runs that have ended and whose cards are looked at.
+    leaving: BTreeSet<RunKey>,
 }
 
 impl Fitting {
     /// Asks the thread that looks at cards.
     pub const fn asking(ask: Sender<Wish>) -> Self {
-        Self { ask, waiting: BTreeMap::new() }
+        Self { ask, waiting: BTreeMap::new(), leaving: BTreeSet::new() }
     }
 
-    /// Whether the cards of a run must be seen to before it is launched.
-    pub fn is_needed(assignment: &Assignment) -> bool {
-        assignment.cards.iter().any(|card| card.slice.is_some())
-    }
-
-    /// Has the slices of a run cut or looked for; false when that must be tried again. `held`: what other runs hold.
+    /// Has the cards of a run looked at, and its slices cut or looked for; false when that must be tried again. `held`: what other runs hold.
     pub fn enter(&mut self, assignment: &Assignment, held: Vec<CardUse>, now: Instant) -> bool {
         let key = assignment.key;
         let is_asked = self.ask.try_send(Wish::Fit { key, cards: assignment.cards.clone(), held }).is_ok();
@@ -56,16 +53,36 @@ impl Fitting {
         is_asked
     }
 
-    /// Takes in an answer: the run to be launched, with its slices; none if nobody waits for it any more.
+    /// Takes in an answer: the run to be launched, with its cards; none if nobody waits for it any more.
     pub fn told(&mut self, key: RunKey, cards: Vec<CardUse>) -> Option<Box<Assignment>> {
         let (mut assignment, _) = self.waiting.remove(&key)?;
         assignment.cards = cards;
         Some(assignment)
     }
 
-    /// Whether a run waits for its slices; it does not any more.
+    /// Whether a run waits for its cards; it does not any more.
     pub fn give_up(&mut self, key: RunKey) -> bool {
         self.waiting.remove(&key).is_some()
+    }
+
+    /// Has the cards of a run looked at that has ended; false when that must be tried again.
+    pub fn leave(&mut self, key: RunKey, cards: Vec<CardUse>) -> bool {
+        let is_asked = self.ask.try_send(Wish::Vacate { key, cards }).is_ok();
+        if is_asked {
+            self.leaving.insert(key);
+        }
+        is_asked
+    }
+
+    /// The cards of a run were looked at: whether that was waited for.
+    pub fn left(&mut self, key: RunKey) -> bool {
+        self.leaving.remove(&key)
+    }
+
+    /// All who wait for cards, before a run and after; they do not wait any more.
+    pub fn give_all_up(&mut self) -> (Vec<RunKey>, Vec<RunKey>) {
+        let waiting = std::mem::take(&mut self.waiting).into_keys();
+        (waiting.collect(), std::mem::take(&mut self.leaving).into_iter().collect())
     }
 
     /// The runs that have waited long enough; they do not wait any more.
@@ -124,7 +141,7 @@ fn slice_of(
         return Err(Misfit::gone(format!("card {index} is gone, and so is its slice {profile}")));
     };
     let real = found.iter().find(|real| real.index == index && card.uuid.is_some() && real.uuid == card.uuid);
-    if let Some(CardHealth::Failed(words)) = real.map(|real| &real.health) {
+    if let Some(words) = real.and_then(|real| real.health.trouble()) {
         return Err(Misfit::gone(format!(
             "card {index} is failing, and its slice {profile} with it: {words}"
         )));
@@ -178,7 +195,6 @@ mod tests {
         let mut fitting = Fitting::asking(ask);
         let begin = Instant::now();
         let later = begin + Duration::from_secs(1);
-        assert!(Fitting::is_needed(&run(1)));
         assert!(fitting.enter(&run(1), Vec::new(), begin) && fitting.enter(&run(2), Vec::new(), later));
         assert!(!fitting.enter(&run(3), Vec::new(), later), "the thread is busy");
         assert_eq!(asked.try_iter().count(), 2);

@@ -8,6 +8,7 @@ use crate::{
     broom::Task,
     event::Event,
     fitting::Fitting,
+    health::{HANGS, Health},
     link::{LinkError, Out},
     runs::Runs,
     site::{Site, StartError, life},
@@ -42,8 +43,6 @@ const FULL_DISK: Duration = Duration::from_secs(1);
 const SEGMENT: u64 = 16 << 20;
 /// How long the report of a start may wait for the end of a quick job to travel with.
 const START_DELAY: Duration = Duration::from_millis(5);
-/// How long the first look at the cards may take before the node joins without them.
-const FIRST_LOOK: Duration = Duration::from_secs(60);
 
 /// Everything that the deciding thread holds.
 pub struct Household {
@@ -61,8 +60,10 @@ pub struct Household {
     pub watcher: Watcher,
     /// Who cleans up.
     pub broom: Sender<Task>,
-    /// Who waits for slices, and who holds which cards.
+    /// Who waits for cards.
     pub fitting: Fitting,
+    /// What was seen of the cards last.
+    pub health: Health,
     /// Who looks up accounts.
     pub accounts: Accounts,
     /// What happens.
@@ -112,13 +113,9 @@ impl<E: Into<StartError>> From<E> for Stop {
 }
 
 impl Household {
-    /// Takes over what an earlier life left, and joins. `first_cards`: those that came before.
+    /// Takes over what an earlier life left, and joins.
     pub fn begin(&mut self) -> Result<(), Stop> {
-        let cards = match self.events.recv_timeout(FIRST_LOOK) {
-            Ok(Event::Cards(cards)) => cards,
-            // The log cannot have grown by more than is read below, and nobody else speaks before the link is started.
-            Ok(_) | Err(_) => self.wait_for_cards(),
-        };
+        self.wait_for_cards();
         let mut todo = Vec::new();
         self.read_log(&mut todo)?;
         for key in self.node.unsure().collect::<Vec<_>>() {
@@ -128,6 +125,7 @@ impl Household {
             }
             self.decide(Input::Adopted { key, alive, at: now() }, &mut todo);
         }
+        let cards = self.health.cards(&self.held());
         self.decide(Input::Join(self.site.machine(cards)), &mut todo);
         self.remove_strangers();
         self.ballast.look();
@@ -135,16 +133,16 @@ impl Household {
         self.shorten_log()
     }
 
-    fn wait_for_cards(&self) -> Vec<gq_model::Card> {
-        let until = Instant::now() + FIRST_LOOK;
+    /// Waits for the first look at the cards. The log cannot have grown by more than is read after it, and nobody else speaks before the link is
+    /// started.
+    fn wait_for_cards(&mut self) {
+        let until = Instant::now() + HANGS;
         loop {
             match self.events.recv_deadline(until) {
-                Ok(Event::Cards(cards)) => return cards,
+                Ok(Event::Looking) => self.health.looking(Instant::now()),
+                Ok(Event::Looked(look)) => return self.health.looked(look),
                 Ok(_) => {}
-                Err(_) => {
-                    log::error!("the NVIDIA driver hangs: this node joins without its cards");
-                    return Vec::new();
-                }
+                Err(_) => return log::error!("the NVIDIA driver hangs: this node joins without its cards"),
             }
         }
     }
@@ -260,8 +258,18 @@ impl Household {
                 }
             }
             Event::Swept(key, left) => self.decide(Input::Swept { key, left, at: now() }, todo),
-            Event::Cards(cards) => self.decide(Input::Cards(cards), todo),
+            Event::Looking => self.health.looking(Instant::now()),
+            Event::Looked(look) => {
+                self.health.looked(look);
+                self.tell_cards(todo);
+            }
+            Event::Rests => self.health.rests(),
             Event::Fitted(key, fitted) => self.fitted(key, fitted, todo),
+            Event::Vacated(key) => {
+                if self.fitting.left(key) {
+                    self.vacated(key, todo);
+                }
+            }
             Event::Account(uid, found) => self.account_told(uid, &found, todo),
             // If the link's thread is gone, so is what it wanted.
             Event::HeadWanted(give) => drop(give.send(self.head())),
@@ -443,6 +451,7 @@ impl Household {
         let mut todo = std::mem::take(&mut self.loose.later);
         self.read_log(&mut todo)?;
         self.give_up_launches(&mut todo);
+        self.look_after_driver(&mut todo);
         for key in self.runs.unseen() {
             if self.is_alive(key) {
                 self.runs.find(key, &mut self.watcher);
@@ -555,6 +564,7 @@ impl Hands for Household {
                     self.loose.later.push(Effect::Sweep { key, again });
                 }
             }
+            Effect::Vacate(key) => self.vacate(key, todo),
             Effect::Forget(key) => self.forget(key),
             Effect::TurnAway(why) => {
                 self.say_turned_away(why);

@@ -1,11 +1,7 @@
-//! Launching a run that is to be launched: its slices, its user's account, its folder, its supervisor. A run waits for its slices and
-//! its account; the deciding thread never does.
+//! Launching a run that is to be launched: its cards, its user's account, its folder, its supervisor. A run waits for its cards and
+//! its account; the deciding thread never does. And what comes after it: its cards are looked at before they are given on.
 
-use crate::{
-    accounts::Entry,
-    fitting::{Fitting, Misfit},
-    household::Household,
-};
+use crate::{accounts::Entry, fitting::Misfit, household::Household};
 use gq_failpoint::{Step, step};
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
 use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
@@ -20,24 +16,27 @@ use std::{
 /// Why a run is not launched whose user could not be looked up in time.
 const NO_ANSWER: &str =
     "account lookup does not answer; look at this node's directory service (nsswitch.conf)";
-/// Why a run is not launched whose slices did not come in time.
-const DRIVER_HANGS: &str = "the NVIDIA driver does not answer: its slices were neither found nor cut";
+/// Why a run is not launched whose cards could not be looked at in time.
+const DRIVER_HANGS: &str = "the NVIDIA driver does not answer: its cards were neither looked at nor cut";
 
 impl Household {
-    /// Launches a run: now, if it needs no slices and its user's account is known, else when they are there.
+    /// Launches a run: now, if it needs no cards that the driver knows and its user's account is known, else when they were looked at and it is.
     pub(crate) fn launch(&mut self, assignment: &Assignment, todo: &mut Vec<Effect>) {
         let key = assignment.key;
         self.runs.hold(key, &assignment.cards);
-        if !Fitting::is_needed(assignment) {
+        if !assignment.cards.iter().any(|one| self.health.is_real(one)) {
             return self.launch_fitted(assignment, todo);
         }
-        let held = self.runs.held_beside(key, |other| self.node.lives(other));
+        if self.health.hangs() {
+            return self.not_fitted(key, Misfit::gone(DRIVER_HANGS.to_owned()), todo);
+        }
+        let held = self.runs.held_beside(Some(key), |other| self.node.lives(other));
         if !self.fitting.enter(assignment, held, Instant::now()) {
             self.loose.later.push(Effect::Launch(Box::new(assignment.clone())));
         }
     }
 
-    /// Launches a run whose slices are there.
+    /// Launches a run whose cards are there.
     fn launch_fitted(&mut self, assignment: &Assignment, todo: &mut Vec<Effect>) {
         match self.accounts.enter(assignment, Instant::now()) {
             Entry::Known(account) => self.launch_as(assignment, Some(account), todo),
@@ -46,13 +45,18 @@ impl Household {
         }
     }
 
-    /// Launches the run whose slices are there now, or gives it up.
+    /// Launches the run whose cards are there now, or gives it up.
     pub(crate) fn fitted(
         &mut self,
         key: RunKey,
         fitted: Result<Vec<CardUse>, Misfit>,
         todo: &mut Vec<Effect>,
     ) {
+        let others = self.runs.held_beside(Some(key), |other| self.node.lives(other));
+        let fitted = fitted.and_then(|cards| match self.health.trouble(&cards, &others) {
+            Some(words) => Err(Misfit::gone(words)),
+            None => Ok(cards),
+        });
         match fitted {
             Ok(cards) => {
                 if let Some(assignment) = self.fitting.told(key, cards) {
@@ -60,12 +64,63 @@ impl Household {
                     self.launch_fitted(&assignment, todo);
                 }
             }
-            Err(Misfit { reason, detail }) => {
+            Err(misfit) => {
                 if self.fitting.give_up(key) {
-                    self.not_launched(key, reason, &detail, todo);
+                    self.not_fitted(key, misfit, todo);
                 }
             }
         }
+    }
+
+    /// A run does not get its cards: what is wrong with them is told before that it was not launched.
+    fn not_fitted(&mut self, key: RunKey, Misfit { reason, detail }: Misfit, todo: &mut Vec<Effect>) {
+        self.runs.release(key);
+        self.tell_cards(todo);
+        self.not_launched(key, reason, &detail, todo);
+    }
+
+    /// Has the cards of a run looked at that has ended, before its end is said.
+    pub(crate) fn vacate(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+        let held = self.runs.held_by(key);
+        let real: Vec<CardUse> = held.iter().filter(|one| self.health.is_real(one)).cloned().collect();
+        if real.is_empty() || self.health.hangs() {
+            self.vacated(key, todo);
+        } else if !self.fitting.leave(key, real) {
+            self.loose.later.push(Effect::Vacate(key));
+        }
+    }
+
+    /// The cards of a run that has ended were looked at, or cannot be.
+    pub(crate) fn vacated(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+        self.runs.release(key);
+        self.tell_cards(todo);
+        self.decide(Input::Vacated { key }, todo);
+    }
+
+    /// Tells the cards as they are now, by the last look and by what runs hold.
+    pub(crate) fn tell_cards(&mut self, todo: &mut Vec<Effect>) {
+        let cards = self.health.cards(&self.held());
+        self.decide(Input::Cards(cards), todo);
+    }
+
+    /// What all runs hold.
+    pub(crate) fn held(&self) -> Vec<CardUse> {
+        self.runs.held_beside(None, |key| self.node.lives(key))
+    }
+
+    /// Notices a driver that hangs: whoever waits for cards does not wait any longer, and none of them is handed out.
+    pub(crate) fn look_after_driver(&mut self, todo: &mut Vec<Effect>) {
+        if !self.health.begins_to_hang(Instant::now()) {
+            return;
+        }
+        let (waiting, leaving) = self.fitting.give_all_up();
+        for key in waiting {
+            self.not_fitted(key, Misfit::gone(DRIVER_HANGS.to_owned()), todo);
+        }
+        for key in leaving {
+            self.vacated(key, todo);
+        }
+        self.tell_cards(todo);
     }
 
     /// Launches what waited for this answer.
@@ -85,13 +140,13 @@ impl Household {
         }
     }
 
-    /// Gives up the launches that have waited long enough for an account, or for their slices.
+    /// Gives up the launches that have waited long enough for an account, or for their cards.
     pub(crate) fn give_up_launches(&mut self, todo: &mut Vec<Effect>) {
         for assignment in self.accounts.overdue(Instant::now()) {
             self.not_launched(assignment.key, Reason::LaunchFailure, NO_ANSWER, todo);
         }
         for key in self.fitting.overdue(Instant::now()) {
-            self.not_launched(key, Reason::LaunchFailure, DRIVER_HANGS, todo);
+            self.not_fitted(key, Misfit::gone(DRIVER_HANGS.to_owned()), todo);
         }
     }
 

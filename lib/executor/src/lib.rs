@@ -3,7 +3,7 @@
 //!
 //! One thread decides and acts (`household`). Others wait for it: `watcher` for the log and for supervisors, `link` (or
 //! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver (and to cut cards), `accounts` for
-//! the directory of users. `fitting` says which runs wait for slices.
+//! the directory of users. `fitting` says which runs wait for their cards, `health` how those are.
 
 mod accounts;
 mod ballast;
@@ -14,6 +14,7 @@ mod event;
 mod files;
 mod fitting;
 mod folders;
+mod health;
 mod household;
 mod launch;
 mod link;
@@ -68,6 +69,10 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder on this node's own disk [default: node_dir of the conf]"),
         )
+        .arg(Arg::new("accept-loss").long("accept-loss").action(ArgAction::SetTrue).help(
+            "Begin though the log is damaged: lines that are not what was written are given up and kept aside; runs whose \
+             supervisors live are found again",
+        ))
 }
 
 /// Runs `gqnode` with its arguments, the program's name first; returns the exit code.
@@ -131,6 +136,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         watcher,
         broom,
         fitting,
+        health: health::Health::default(),
         accounts,
         events,
         signals,

@@ -99,9 +99,19 @@ impl Runs {
         }
     }
 
+    /// A run holds its cards no more; returns what it held.
+    pub fn release(&mut self, key: RunKey) -> Vec<CardUse> {
+        self.held.remove(&key).unwrap_or_default()
+    }
+
+    /// The cards of a run.
+    pub fn held_by(&self, key: RunKey) -> &[CardUse] {
+        self.held.get(&key).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The cards of all runs but `key` that live, as `lives` says.
-    pub fn held_beside(&self, key: RunKey, lives: impl Fn(RunKey) -> bool) -> Vec<CardUse> {
-        let others = self.held.iter().filter(|(other, _)| **other != key && lives(**other));
+    pub fn held_beside(&self, key: Option<RunKey>, lives: impl Fn(RunKey) -> bool) -> Vec<CardUse> {
+        let others = self.held.iter().filter(|(other, _)| Some(**other) != key && lives(**other));
         others.flat_map(|(_, cards)| cards.iter().cloned()).collect()
     }
 

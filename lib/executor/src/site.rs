@@ -12,13 +12,14 @@ use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
 use gq_failpoint::{Step, step};
-use gq_host::{Around, ContainerCommand, HookFolder};
-use gq_model::{BootId, Epoch, IdError, MiB, NodeName, Uid};
+use gq_host::{Around, ContainerCommand, HookFolder, Survivor};
+use gq_model::{BootId, Epoch, IdError, MiB, NodeName, RunKey, Seq, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
-use gq_nodelog::{Log, LogError, Record};
+use gq_nodelog::{Log, LogError, Record, Taken};
 use gq_spool::{SpoolError, read_cluster_id};
 use nix::unistd;
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -91,6 +92,8 @@ pub struct Site {
     pub oom_protected: bool,
     /// Whether letters go as files.
     pub files: bool,
+    /// Whether lines of the log that are not what was written are given up.
+    pub accept_loss: bool,
 }
 
 impl Site {
@@ -119,8 +122,21 @@ impl Site {
         make_safe(&folder.join("runs"))?;
         let parties = Parties { cluster, node, trusted: vec![Uid(0), me, gqd] };
         let files = options.get_flag("files");
+        let accept_loss = options.get_flag("accept-loss");
         let oom_protected = gq_host::is_oom_protected();
-        Ok(Some(Self { conf_file, config, parties, gqd, boot, serves, folder, gqstep, oom_protected, files }))
+        Ok(Some(Self {
+            conf_file,
+            config,
+            parties,
+            gqd,
+            boot,
+            serves,
+            folder,
+            gqstep,
+            oom_protected,
+            files,
+            accept_loss,
+        }))
     }
 
     /// Opens the log, which keeps a second `gqnode` out, and begins a new life; on a full disk at the ballast's cost.
@@ -135,7 +151,10 @@ impl Site {
     }
 
     fn try_to_begin(&self) -> Result<(Log, Node, Runs, Epoch), StartError> {
-        let (mut log, records) = self.open_log()?;
+        let (mut log, mut records) = self.open_log()?;
+        let survivors = self.survivors(&records)?;
+        log.append_all(&survivors)?;
+        records.extend(survivors);
         let lived = records.iter().filter_map(|record| match record {
             Record::Life { epoch, .. } => Some(epoch.0),
             _ => None,
@@ -161,11 +180,42 @@ impl Site {
     fn open_log(&self) -> Result<(Log, Vec<Record>), LogError> {
         let until = Instant::now() + LOCK_WAIT;
         loop {
-            match Log::open(&self.folder.join("log")) {
+            let folder = self.folder.join("log");
+            let opened = if self.accept_loss { Log::open_at_a_loss(&folder) } else { Log::open(&folder) };
+            match opened {
                 Err(LogError::InUse(_)) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
                 opened => return opened,
             }
         }
+    }
+
+    /// What the log should say, and does not, of supervisors that live: it was damaged, or is gone. Their runs go on.
+    fn survivors(&self, records: &[Record]) -> Result<Vec<Record>, StartError> {
+        let is_told = |record: &&Record| {
+            let is_start = matches!(record, Record::Taken { what: Taken::Start(_), .. });
+            is_start || matches!(record, Record::Ended { .. } | Record::Refused { .. } | Record::Acked { .. })
+        };
+        let known: BTreeSet<RunKey> = records.iter().filter(is_told).filter_map(Record::key).collect();
+        let numbers = records.iter().filter_map(|record| match record {
+            Record::Life { controller, taken, .. } => Some((*controller, *taken)),
+            Record::Taken { controller, seq, .. } => Some((*controller, *seq)),
+            _ => None,
+        });
+        let (controller, seq) = numbers.fold((Epoch(0), Seq(0)), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let living = gq_host::survivors(&self.folder.join("runs"))
+            .map_err(|e| StartError::System("living supervisors cannot be looked for", e))?;
+        let mut found = Vec::new();
+        for Survivor { pid, start, assignment } in living {
+            let key = assignment.key;
+            if !known.contains(&key) {
+                log::warn!(
+                    "the log knows nothing of run {key}, whose supervisor (process {pid}) lives: it goes on"
+                );
+                found.push(Record::Taken { seq, controller, what: Taken::Start(Box::new(assignment)) });
+                found.push(Record::Up { key, pid, pid_start: start });
+            }
+        }
+        Ok(found)
     }
 
     /// What the machine has; what the conf declares wins.

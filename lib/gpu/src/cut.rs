@@ -187,7 +187,7 @@ struct Surgery<'a> {
 impl<'a> Surgery<'a> {
     fn begin(nvml: &'a Nvml, index: u32) -> Result<Self, CutError> {
         let said = |what| move |source| CutError::Driver { index, what, source };
-        let device = nvml.library.device_by_index(index).map_err(said("no handle"))?;
+        let device = nvml.device(index).map_err(said("no handle"))?;
         if !slices::mig_mode(&device).map_err(said("no MIG mode"))? {
             return Err(CutError::Whole { index });
         }
@@ -257,7 +257,7 @@ impl<'a> Surgery<'a> {
 
     /// The slices (compute instances) of a GPU instance.
     fn slices_of(&self, instance: &Instance) -> Result<Vec<Slice>, CutError> {
-        let mut all = slices::list(&self.device, self.total).map_err(self.said("no list of slices"))?;
+        let mut all = slices::list(&self.device, self.total, &[]).map_err(self.said("no list of slices"))?;
         all.retain(|slice| slice.gpu_instance == Some(instance.id));
         Ok(all)
     }
@@ -347,7 +347,7 @@ impl<'a> Surgery<'a> {
         // SAFETY: the driver has just made it.
         let info = made.and_then(|()| unsafe { slices::instance_info(&self.device, handle) });
         let slice = info.map_err(said).and_then(|info| {
-            let all = slices::list(&self.device, self.total).map_err(self.said("no list of slices"))?;
+            let all = slices::list(&self.device, self.total, &[]).map_err(self.said("no list of slices"))?;
             let slice = all.into_iter().find(|slice| slice.gpu_instance == Some(info.id));
             slice.ok_or(CutError::Gone { index: self.index, instance: info.id })
         });

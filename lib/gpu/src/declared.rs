@@ -7,7 +7,7 @@ use gq_model::{Card, CardHealth, Slice};
 /// - Nothing declared: the found cards.
 /// - Else exactly the declared cards, numbered from 0 in their order, with the model and memory declared. A declared card
 ///   whose model fits the found card of the same index *is* that card: it takes its UUID, minor number, health and the NVLink
-///   peers that are declared too, and each declared slice takes UUID, ids and place of the next found slice of its profile. What the
+///   peers that are declared too, and each declared slice takes UUID, ids, place and health of the next found slice of its profile. What the
 ///   driver says it can be cut into wins, and if it is declared in MIG mode without slices, it has those that were found. A found
 ///   card that never told its model fits. Every other declared card stands for itself and has none of these.
 ///
@@ -69,6 +69,7 @@ fn adopt(card: &mut Card, real: &Card) {
                 slice.gpu_instance = found.gpu_instance;
                 slice.compute_instance = found.compute_instance;
                 slice.placement = found.placement;
+                slice.health = found.health.clone();
             }
             None => missing = Some(slice.profile.clone()),
         }

@@ -8,8 +8,11 @@ mod declared;
 mod grid;
 mod links;
 mod nvml;
+mod roster;
 mod slices;
+mod users;
 
 pub use cut::CutError;
 pub use declared::merge;
-pub use nvml::{CardError, Found, Nvml, open};
+pub use nvml::{Found, Look, Nvml, open};
+pub use users::User;

@@ -1,13 +1,13 @@
-//! The driver's library: opens it, lists the cards with their health, and lists the processes on one. What a node declares
-//! is in `declared`.
+//! The driver's library: opens it, and looks at the cards: what they are, how they are, who uses them. What a node declares is in `declared`.
 
-use crate::{grid, links, slices};
+use crate::users::{self, User};
+use crate::{grid, links, roster::Roster, slices};
 use gq_model::{Card, CardHealth, Grid, MiB, Placement, Slice};
 use log::warn;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml as Library};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most cards that are looked at; no machine has more.
 const MAX_CARDS: u32 = 256;
@@ -34,17 +34,16 @@ pub struct Nvml {
     /// The version of the driver, such as `550.90.07`; empty if it would not tell.
     pub driver_version: String,
     /// The cards as they last answered, so that one that fails is still known by its name.
-    known: Mutex<Vec<Card>>,
+    roster: Mutex<Roster>,
 }
 
-/// Why the processes of a card cannot be told.
-#[derive(Debug, thiserror::Error)]
-#[error("card {index}: cannot list its processes: {}", words(.source))]
-pub struct CardError {
-    /// The card's index.
-    pub index: u32,
-    /// What NVML said.
-    pub source: NvmlError,
+/// What a look found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The cards, in the order of their indices, which stay as long as the driver is known.
+    pub cards: Vec<Card>,
+    /// Who uses them.
+    pub users: Vec<User>,
 }
 
 /// Opens the driver's library: `library`, or `libnvidia-ml.so.1` where the loader finds it.
@@ -62,7 +61,7 @@ pub fn open(library: Option<&Path>) -> Found {
                 warn!("NVML does not tell the driver's version: {}", words(&e));
                 String::new()
             });
-            Found::Cards(Nvml { library: Box::new(library), driver_version, known: Mutex::new(Vec::new()) })
+            Found::Cards(Nvml { library: Box::new(library), driver_version, roster: Mutex::default() })
         }
         Err(NvmlError::LibloadingError(e)) => Found::None { why: format!("no NVIDIA driver library: {e}") },
         Err(e) => Found::None { why: format!("the NVIDIA driver does not answer: {}", words(&e)) },
@@ -72,80 +71,70 @@ pub fn open(library: Option<&Path>) -> Found {
 impl Nvml {
     /// Takes over what was known of the cards when the driver was open before, so that one that fails now is known by its name.
     pub fn recall(&self, cards: &[Card]) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = cards.to_vec();
+        *self.roster() = Roster::of(cards);
     }
 
-    /// Lists the cards in the order of their indices, as they are now.
+    pub(crate) fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the cards as they are now, and at who uses them.
     ///
-    /// A card that fails a query it must answer (name, UUID, memory, MIG mode, slices) is [`CardHealth::Failed`], listed as it
+    /// A card that fails a query it must answer (name, UUID, memory, MIG mode, slices, processes) is [`CardHealth::Failed`], listed as it
     /// was last known: with its index alone if it never answered. The others stay as they are. If the driver itself is
-    /// gone, all cards known are failed. Optional facts (minor number, NVLink) are left out where a card does not tell them.
-    pub fn inventory(&self) -> Vec<Card> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    /// gone, all cards known are failed. Optional facts (minor number, NVLink) are left out where a card does not tell them. Of a slice that
+    /// does not answer it is the slice that fails, as long as its card answers.
+    pub fn look(&self) -> Look {
+        let mut roster = self.roster();
         let count = match self.library.device_count() {
             Ok(count) => count.min(MAX_CARDS),
             Err(e) => {
-                let why = format!("the NVIDIA driver does not answer: {}", words(&e));
-                return known.iter().map(|card| failed(card.clone(), why.clone())).collect();
+                roster.fail_all(&format!("the NVIDIA driver does not answer: {}", words(&e)));
+                return Look { cards: roster.cards(), users: Vec::new() };
             }
         };
-        let asked: Vec<_> = (0..count).map(|index| (index, self.ask(index))).collect();
-        let mut cards: Vec<Card> = Vec::new();
+        let mut said = Vec::new();
         let mut answering = Vec::new();
-        for (index, outcome) in asked {
-            cards.push(match outcome {
-                Ok((device, card)) => {
-                    answering.push((index, device));
-                    card
-                }
-                Err(why) => {
-                    let before = known.iter().find(|card| card.index == index).cloned();
-                    failed(before.unwrap_or_else(|| nameless(index)), why)
-                }
-            });
+        for place in 0..count {
+            said.push(self.ask(place, &roster).map(|(device, card)| {
+                answering.push((place, device));
+                card
+            }));
         }
+        roster.take(said);
+        let answering: Vec<(u32, Device<'_>)> = answering
+            .into_iter()
+            .filter_map(|(place, device)| Some((roster.index_at(place)?, device)))
+            .collect();
         for (index, peers) in links::peers(&answering) {
-            if let Some(card) = cards.iter_mut().find(|card| card.index == index) {
+            if let Some(card) = roster.card_mut(index) {
                 card.nvlink = peers;
             }
         }
-        let gone = known.iter().filter(|card| card.index >= count).cloned();
-        cards.extend(gone.map(|card| failed(card, "the driver no longer lists it".to_string())));
-        known.clone_from(&cards);
-        cards
-    }
-
-    /// Lists the pids that have a compute context on the card of this index or on one of its slices, each once, in order.
-    ///
-    /// They are pids as the driver's host sees them; a process of another pid namespace has another number there.
-    ///
-    /// # Errors
-    /// The card does not answer: then nobody can say that it is free.
-    pub fn processes(&self, index: u32) -> Result<Vec<u32>, CardError> {
-        let named = |source| CardError { index, source };
-        let device = self.library.device_by_index(index).map_err(named)?;
-        let slices = slices::devices(&device).map_err(named)?;
-        // In MIG mode the card tells of its slices' processes only to the privileged: ask each slice as well.
-        let mut found = match device.running_compute_processes() {
-            Ok(found) => found,
-            Err(NvmlError::NoPermission | NvmlError::NotSupported) if !slices.is_empty() => Vec::new(),
-            Err(e) => return Err(named(e)),
-        };
-        for slice in slices {
-            match slice.running_compute_processes() {
-                Ok(more) => found.extend(more),
-                Err(e) if slices::vanished(&e) => {}
-                Err(e) => return Err(named(e)),
+        let mut found = Vec::new();
+        for (index, device) in &answering {
+            if let Some(card) = roster.card_mut(*index) {
+                found.extend(users::of(device, card));
             }
         }
-        let mut pids: Vec<u32> = found.into_iter().map(|process| process.pid).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        Ok(pids)
+        Look { cards: roster.cards(), users: found }
     }
 
-    /// Asks one card for everything but its links; says in words what it refused.
-    fn ask(&self, index: u32) -> Result<(Device<'_>, Card), String> {
+    /// The card of this index, to be asked.
+    pub(crate) fn device(&self, index: u32) -> Result<Device<'_>, NvmlError> {
+        // Its number is the driver's of the last look, which may have changed since: its name has not.
+        let roster = self.roster();
+        let place = roster.place_of(index).unwrap_or(index);
+        let uuid = roster.card(index).and_then(|card| card.uuid.clone());
+        drop(roster);
+        match uuid {
+            Some(uuid) => self.library.device_by_uuid(uuid),
+            None => self.library.device_by_index(place),
+        }
+    }
+
+    /// Asks the card at a place for everything but its links and its users; says in words what it refused.
+    fn ask(&self, index: u32, roster: &Roster) -> Result<(Device<'_>, Card), String> {
         let said = |what: &'static str| move |e: NvmlError| format!("{what}: {}", words(&e));
         let device = self.library.device_by_index(index).map_err(said("no handle"))?;
         let model = device.name().map_err(said("no name"))?;
@@ -154,7 +143,8 @@ impl Nvml {
         let mig = slices::mig_mode(&device).map_err(said("no MIG mode"))?;
         let (mut slices, mut grid) = (Vec::new(), None);
         if mig {
-            slices = slices::list(&device, memory).map_err(said("no list of slices"))?;
+            let known = roster.named(&uuid).map(|card| card.slices.as_slice()).unwrap_or_default();
+            slices = slices::list(&device, memory, known).map_err(said("no list of slices"))?;
             grid = grid::of(&device, &model, memory);
             slices.iter_mut().for_each(|slice| place_by_grid(slice, grid.as_ref()));
         }
@@ -190,29 +180,8 @@ fn place_by_grid(slice: &mut Slice, grid: Option<&Grid>) {
     }
 }
 
-/// A card of which nothing was ever known.
-fn nameless(index: u32) -> Card {
-    Card {
-        index,
-        uuid: None,
-        model: String::new(),
-        memory: MiB(0),
-        minor: None,
-        nvlink: Vec::new(),
-        mig: false,
-        slices: Vec::new(),
-        grid: None,
-        fixed: false,
-        health: CardHealth::Good,
-    }
-}
-
-fn failed(card: Card, why: String) -> Card {
-    Card { health: CardHealth::Failed(why), ..card }
-}
-
 /// Whether an error says that the card as a whole is in trouble, whatever was asked.
-fn is_grave(error: &NvmlError) -> bool {
+pub(crate) fn is_grave(error: &NvmlError) -> bool {
     matches!(
         error,
         NvmlError::GpuLost

@@ -1,7 +1,8 @@
 //! MIG instances of a card: lists them, names their profiles and tells where they lie. Never makes or destroys one.
 
 use crate::grid;
-use gq_model::{MiB, Placement, Slice};
+use crate::nvml::{is_grave, words};
+use gq_model::{CardHealth, MiB, Placement, Slice};
 use nvml_wrapper::Device;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper_sys::bindings as sys;
@@ -42,18 +43,28 @@ pub(crate) fn devices<'a>(device: &Device<'a>) -> Result<Vec<Device<'a>>, NvmlEr
     Ok(found)
 }
 
-/// The instances of a card in MIG mode, in the order of NVML. `total`: the whole card's memory.
-pub(crate) fn list(device: &Device<'_>, total: MiB) -> Result<Vec<Slice>, NvmlError> {
+/// The instances of a card in MIG mode, in the order of NVML. `total`: the whole card's memory; `known`: what it was cut into when it was
+/// last looked at, so that an instance that answers to nothing but its name is still known, and fails alone.
+pub(crate) fn list(device: &Device<'_>, total: MiB, known: &[Slice]) -> Result<Vec<Slice>, NvmlError> {
     let mut slices = Vec::new();
     for instance in devices(device)? {
         match describe(device, &instance, total) {
             Ok(slice) => slices.push(slice),
             // Destroyed between the two questions.
             Err(e) if vanished(&e) => {}
-            Err(e) => return Err(e),
+            Err(e) => slices.push(failing(&instance, known, e)?),
         }
     }
     Ok(slices)
+}
+
+/// An instance that does not answer as it should, as it was last known; the error when that cannot be told, or says more than that.
+fn failing(instance: &Device<'_>, known: &[Slice], error: NvmlError) -> Result<Slice, NvmlError> {
+    let uuid = instance.uuid().ok().filter(|_| !is_grave(&error));
+    match known.iter().find(|slice| uuid.is_some() && slice.uuid == uuid) {
+        Some(slice) => Ok(Slice { health: CardHealth::Failed(words(&error)), ..slice.clone() }),
+        None => Err(error),
+    }
 }
 
 fn describe(card: &Device<'_>, instance: &Device<'_>, total: MiB) -> Result<Slice, NvmlError> {
@@ -82,6 +93,7 @@ fn describe(card: &Device<'_>, instance: &Device<'_>, total: MiB) -> Result<Slic
         gpu_instance: Some(gpu_instance),
         compute_instance: Some(compute_instance),
         placement: placement(card, gpu_instance),
+        health: CardHealth::Good,
     })
 }
 

@@ -32,7 +32,7 @@ impl Bench {
     }
 
     fn card(&self, index: usize) -> Card {
-        self.nvml.inventory().remove(index)
+        self.nvml.look().cards.remove(index)
     }
 
     fn cut(&self, profile: &str, start: u8, size: u8, held: &[CardUse]) -> Result<Slice, CutError> {

@@ -11,6 +11,7 @@ fn slice(profile: &str, real: Option<u32>) -> Slice {
         gpu_instance: real,
         compute_instance: real.map(|_| 0),
         placement: None,
+        health: CardHealth::Good,
     }
 }
 

@@ -17,6 +17,7 @@ mod removal;
 mod scratch;
 mod spawn;
 mod stdio;
+mod survivors;
 mod sweep;
 mod tree;
 mod user;
@@ -32,7 +33,7 @@ pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
 pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};
 pub use pipe::{patient_pipe, read_available};
-pub use process::process_start;
+pub use process::{living_process, process_start};
 pub use removal::{empty_folder, is_empty_folder, remove_folder};
 pub use scratch::{make_scratch, open_scratch};
 pub use spawn::{
@@ -42,6 +43,7 @@ pub use spawn::{
 pub use stdio::{
     NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,
 };
+pub use survivors::{Survivor, survivors};
 pub use sweep::{ENV_MARKER, Remains, run_marker, sweep};
 pub use tree::{
     Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendant,

@@ -1,6 +1,7 @@
 //! Processes as `/proc` shows them, and pidfds. A pid alone names nobody: its owner may have died and the number may
 //! have been given again, so everything here goes by a pidfd opened first and a look at `/proc` after it.
 
+use gq_model::Uid;
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -65,6 +66,13 @@ pub fn real_uid(pid: u32) -> Option<u32> {
         let rest = std::str::from_utf8(line.strip_prefix(b"Uid:")?).ok()?;
         rest.split_ascii_whitespace().next()?.parse().ok()
     })
+}
+
+/// The program's name and the real uid of a living process; none when there is none, or it is dead and waits to be reaped.
+pub fn living_process(pid: u32) -> Option<(String, Uid)> {
+    stat(pid).filter(|stat| !stat.is_dead())?;
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some((String::from_utf8_lossy(name.trim_ascii_end()).into_owned(), Uid(real_uid(pid)?)))
 }
 
 /// The environment that a process was executed with; empty, too, at the moment of its exec.

@@ -12,6 +12,23 @@ pub enum CardHealth {
     Good,
     /// It does not answer as it should; the words say how.
     Failed(String),
+    /// Somebody uses it who holds nothing of it; the words say who.
+    Used(String),
+}
+
+impl CardHealth {
+    /// Whether it can be handed out.
+    pub fn is_good(&self) -> bool {
+        self.trouble().is_none()
+    }
+
+    /// Why it cannot be handed out.
+    pub fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Good => None,
+            Self::Failed(words) | Self::Used(words) => Some(words),
+        }
+    }
 }
 
 /// A slice of a card: one MIG instance.
@@ -33,6 +50,9 @@ pub struct Slice {
     /// Where it lies on its card; none when that is not known (a declared slice of an unknown model).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
+    /// Whether it can be handed out, as long as its card can.
+    #[serde(default, skip_serializing_if = "CardHealth::is_good")]
+    pub health: CardHealth,
 }
 
 impl Slice {

@@ -74,7 +74,7 @@ reasons! {
     Licences => "Licenses",
     /// Its advance reservation has not begun, is over or is gone; or one of others keeps it from starting.
     Reservation => "Reservation",
-    /// The cards it asks for are failing, or the slices it asks for are not there at present.
+    /// The cards it asks for are failing or used by somebody else, or the slices it asks for are not there at present.
     CardsUnavailable => "ReqGRESNotAvail",
     /// It makes room for a more important job.
     Preempted => "Preempted",
@@ -109,7 +109,7 @@ reasons! {
     ExecFailed => "ExecFailed",
     /// The site kept it from starting.
     LaunchFailure => "JobLaunchFailure",
-    /// A card or slice it was given is gone.
+    /// A card or slice it was given failed or is gone.
     CardGone => "CardGone",
     /// The site's prolog failed.
     Prolog => "Prolog",

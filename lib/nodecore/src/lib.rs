@@ -8,6 +8,7 @@
 #![no_std]
 extern crate alloc;
 
+mod cards;
 mod node;
 mod outbox;
 mod restore;

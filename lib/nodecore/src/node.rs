@@ -33,11 +33,12 @@ pub struct Node {
     pub(crate) taken: Seq,
     /// Highest life of the controller seen.
     pub(crate) controller: Epoch,
-    outbox: Outbox,
-    joined: bool,
-    cards: Vec<Card>,
+    pub(crate) outbox: Outbox,
+    pub(crate) joined: bool,
+    /// The cards as they were told last.
+    pub(crate) cards: Vec<Card>,
     /// Cards that wait until the report before them is acknowledged.
-    cards_next: Option<Vec<Card>>,
+    pub(crate) cards_next: Option<Vec<Card>>,
     /// Whether the site has an epilog: supervisors run it.
     has_epilog: bool,
 }
@@ -128,12 +129,14 @@ impl Node {
             Input::LaunchFailed { key, reason, detail } => {
                 let failed = self.runs.get(&key).is_some_and(|run| matches!(run.stage, Stage::Launching));
                 if failed {
+                    self.tell_cards_first();
                     self.refuse(key, Fault::Site, reason, detail, &mut todo);
                 }
             }
             Input::SupervisorGone { key } => self.supervisor_gone(key, &mut todo),
             Input::Swept { key, left, at } => self.swept(key, left, at, &mut todo),
             Input::Cards(cards) => self.look_at_cards(cards),
+            Input::Vacated { key } => self.vacated(key, &mut todo),
         }
         todo
     }
@@ -239,7 +242,7 @@ impl Node {
             }
             // It is told when it is up.
             Stage::Unsure { .. } | Stage::Held | Stage::Launching => run.wishes.take(order),
-            Stage::Lost(_) | Stage::Over { .. } => {}
+            Stage::Lost(_) | Stage::Vacating(_) | Stage::Over { .. } => {}
         }
     }
 
@@ -252,7 +255,7 @@ impl Node {
                 (_, None, Some(at)) => Some(Report::Started { key, at }),
                 (_, None, None) => None,
             };
-            let is_over = run.is_over() || run.exited.is_some();
+            let is_over = run.has_ended() || run.exited.is_some();
             let pause = run.pause(key).filter(|_| !is_over);
             if self.joined {
                 last.into_iter().chain(pause).for_each(|report| self.outbox.push(report));
@@ -266,8 +269,10 @@ impl Node {
     /// Enters a run whose start was taken, and whether it may be launched as things stand.
     pub(crate) fn enter(&mut self, assignment: Box<Assignment>) {
         let (key, boot, refusal) = (assignment.key, Some(assignment.boot), self.refusal(&assignment));
+        let has_cards = !assignment.cards.is_empty();
         self.dig_up(key);
-        self.runs.insert(key, Run { assignment: Some(assignment), boot, refusal, ..Run::unknown() });
+        let run = Run { assignment: Some(assignment), boot, refusal, has_cards, ..Run::unknown() };
+        self.runs.insert(key, run);
     }
 
     /// Launches a run of which nothing was executed yet, or refuses it, or holds it until its turn comes.
@@ -329,6 +334,8 @@ impl Node {
             Stage::Held => self.end(key, stopped(stop.why), at, todo),
             // It is told when it is up.
             Stage::Unsure { .. } | Stage::Launching | Stage::Lost(_) => run.wishes.stop = Some(stop),
+            // Its end is about to be said.
+            Stage::Vacating(_) => {}
             Stage::Up => {
                 run.wishes.stop = Some(stop);
                 todo.push(Effect::Control(key, Control::Stop(stop)));
@@ -381,7 +388,7 @@ impl Node {
                 run.stage = Stage::Up;
                 run.wishes.tell(key, todo);
             }
-            Stage::Held | Stage::Up | Stage::Lost(_) | Stage::Over { .. } => {}
+            Stage::Held | Stage::Up | Stage::Lost(_) | Stage::Vacating(_) | Stage::Over { .. } => {}
         }
     }
 
@@ -389,7 +396,10 @@ impl Node {
         match self.runs.get(&key).map(|run| &run.stage) {
             Some(Stage::Up) => self.lose(key, After::End, todo),
             Some(Stage::Launching) => self.lose(key, After::Refuse, todo),
-            Some(Stage::Unsure { .. } | Stage::Held | Stage::Lost(_) | Stage::Over { .. }) | None => {}
+            Some(
+                Stage::Unsure { .. } | Stage::Held | Stage::Lost(_) | Stage::Vacating(_) | Stage::Over { .. },
+            )
+            | None => {}
         }
     }
 
@@ -435,18 +445,6 @@ impl Node {
         }
     }
 
-    fn look_at_cards(&mut self, cards: Vec<Card>) {
-        if !self.joined {
-            return;
-        }
-        if self.outbox.owes_cards() {
-            self.cards_next = Some(cards);
-        } else if cards != self.cards {
-            self.cards.clone_from(&cards);
-            self.outbox.push(Report::Cards(cards));
-        }
-    }
-
     fn launch(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         if let Some(assignment) = run.assignment.take() {
@@ -488,10 +486,20 @@ impl Node {
         self.over(key, Report::Refused { key, fault, reason, detail }, todo);
     }
 
-    /// A run is over, by the node's word or by its supervisor's. Its task's next run, if one waits, may begin.
+    /// A run is over, by the node's word or by its supervisor's. If it held cards, they are looked at before anybody hears of it.
     fn over(&mut self, key: RunKey, end: Report, todo: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get_mut(&key).filter(|run| !run.is_over()) else { return };
+        let Some(run) = self.runs.get_mut(&key).filter(|run| !run.has_ended()) else { return };
         run.assignment = None;
+        if run.has_cards && matches!(end, Report::Ended { .. }) {
+            run.stage = Stage::Vacating(end);
+            return todo.push(Effect::Vacate(key));
+        }
+        self.say_end(key, end, todo);
+    }
+
+    /// Says the end of a run. Its task's next run, if one waits, may begin.
+    pub(crate) fn say_end(&mut self, key: RunKey, end: Report, todo: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
         run.stage = Stage::Over { end: end.clone(), seq: None };
         if self.joined {
             self.outbox.push(end);

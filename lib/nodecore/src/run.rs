@@ -20,6 +20,8 @@ pub(crate) enum Stage {
     Up,
     /// Its supervisor is dead; its processes are being killed.
     Lost(After),
+    /// Nothing of it is left, and its cards are looked at before its end is said.
+    Vacating(Report),
     /// It has ended, and the controller has not acknowledged it.
     Over {
         /// Its end.
@@ -49,6 +51,8 @@ pub(crate) struct Run {
     pub(crate) boot: Option<BootId>,
     /// Why it will not be launched, as things stood when its start was taken; none when it will.
     pub(crate) refusal: Option<(Fault, String)>,
+    /// Whether it holds cards.
+    pub(crate) has_cards: bool,
     /// How far it is.
     pub(crate) stage: Stage,
     pub(crate) started: Option<Timestamp>,
@@ -64,6 +68,7 @@ impl Run {
             assignment: None,
             boot: None,
             refusal: None,
+            has_cards: false,
             stage: Stage::Unsure { up: false },
             started: None,
             exited: None,
@@ -73,6 +78,10 @@ impl Run {
     }
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over { .. })
+    }
+    /// Whether its end is known, be it that it was not said yet.
+    pub(crate) const fn has_ended(&self) -> bool {
+        matches!(self.stage, Stage::Vacating(_) | Stage::Over { .. })
     }
     /// Whether it is suspended or goes on again, as it was said last.
     pub(crate) fn pause(&self, key: RunKey) -> Option<Report> {

@@ -247,6 +247,11 @@ pub enum Input {
     },
     /// The cards were looked at.
     Cards(Vec<Card>),
+    /// The cards of a run that has ended were looked at: nobody uses them, or [`Input::Cards`] said before that they are failing.
+    Vacated {
+        /// Which run.
+        key: RunKey,
+    },
 }
 
 /// What a supervisor is told.
@@ -324,6 +329,8 @@ pub enum Effect {
         /// Whether some were left the last time.
         again: bool,
     },
+    /// Look whether the cards of a run that has ended are free; answered by [`Input::Vacated`].
+    Vacate(RunKey),
     /// Remove what is kept of a run: its end was acknowledged.
     Forget(RunKey),
     /// Close the connection: this controller is not listened to.

@@ -8,6 +8,7 @@ mod append;
 mod line;
 mod log;
 mod record;
+mod scan;
 mod segment;
 mod watch;
 

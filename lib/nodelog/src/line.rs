@@ -61,3 +61,13 @@ pub fn read(line: &[u8]) -> Line {
         Err(_) => Line::Bad,
     }
 }
+
+/// Whether what is no line is the beginning of one, as a write leaves it that found no room or whose writer was killed.
+pub fn is_torn(line: &[u8]) -> bool {
+    let (crc, json) = line.split_at(line.len().min(9));
+    let is_crc = crc.iter().enumerate().all(|(at, byte)| match at {
+        8 => *byte == b' ',
+        _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+    });
+    is_crc && serde_json::from_slice::<serde::de::IgnoredAny>(json).is_err_and(|e| e.is_eof())
+}

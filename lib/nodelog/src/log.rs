@@ -1,6 +1,6 @@
 //! The log of a node as `gqnode` holds it: opened once, written, followed, rotated, trimmed.
 
-use crate::{append::Appender, record::Record, segment::Segment, watch::Watch};
+use crate::{append::Appender, record::Record, scan::Scan, segment::Segment, watch::Watch};
 use gq_failpoint::{Step, step};
 use gq_model::RunKey;
 use std::{
@@ -30,6 +30,20 @@ pub enum LogError {
     /// A segment was written by a newer version of gq.
     #[error("{0}: written by a newer gq (version {1} of the records); use that version")]
     Newer(PathBuf, u32),
+    /// Lines that were synced are not what was written.
+    #[error(
+        "{}: {lines} lines, the first at offset {offset}, are not what was written, and were durable\n  try: gqnode --accept-loss, to go \
+         on without them; supervisors that live are found again",
+        path.display()
+    )]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// How many.
+        lines: u64,
+        /// Where the first is.
+        offset: u64,
+    },
     /// Records were not appended.
     #[error("the node's log cannot be written: {0}; make room on its disk")]
     Append(#[source] io::Error),
@@ -52,7 +66,12 @@ impl LogError {
                     | io::ErrorKind::ReadOnlyFilesystem
                     | io::ErrorKind::WriteZero
             ),
-            Self::InUse(_) | Self::Read(..) | Self::Newer(..) | Self::Sync(_) | Self::Watch(..) => false,
+            Self::InUse(_)
+            | Self::Read(..)
+            | Self::Newer(..)
+            | Self::Damaged { .. }
+            | Self::Sync(_)
+            | Self::Watch(..) => false,
         }
     }
 }
@@ -76,11 +95,23 @@ pub struct Log {
 impl Log {
     /// Opens (or makes) the log in the folder `dir` and returns all its records, oldest first.
     ///
-    /// A torn last line and damaged lines are skipped with a warning.
+    /// Torn lines are skipped with a warning. What nobody wrote is kept aside and blanked, as long as nobody can have relied on it.
     ///
     /// # Errors
-    /// [`LogError::InUse`], [`LogError::Newer`], or what the disk says.
+    /// [`LogError::InUse`], [`LogError::Newer`], [`LogError::Damaged`], or what the disk says.
     pub fn open(dir: &Path) -> Result<(Self, Vec<Record>), LogError> {
+        Self::open_with(dir, false)
+    }
+
+    /// As [`Log::open`], without what is damaged, whoever relied on it.
+    ///
+    /// # Errors
+    /// As [`Log::open`], but for [`LogError::Damaged`].
+    pub fn open_at_a_loss(dir: &Path) -> Result<(Self, Vec<Record>), LogError> {
+        Self::open_with(dir, true)
+    }
+
+    fn open_with(dir: &Path, accept_loss: bool) -> Result<(Self, Vec<Record>), LogError> {
         let opened = |e| LogError::Open(dir.to_path_buf(), e);
         match DirBuilder::new().mode(0o700).create(dir) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(opened(e)),
@@ -92,8 +123,10 @@ impl Log {
             Err(TryLockError::WouldBlock) => return Err(LogError::InUse(dir.to_path_buf())),
             Err(TryLockError::Error(e)) => return Err(opened(e)),
         }
+        let numbers = numbers(dir).map_err(opened)?;
+        look_through(numbers.iter().map(|number| segment_path(dir, *number)), accept_loss)?;
         let mut older = Vec::new();
-        for number in numbers(dir).map_err(opened)? {
+        for number in numbers {
             let path = segment_path(dir, number);
             let reader = File::open(&path).map_err(|e| LogError::Open(path.clone(), e))?;
             older.push(Segment::new(number, path, reader));
@@ -253,6 +286,16 @@ impl Log {
     pub fn watch(&self) -> Result<Watch, LogError> {
         Watch::open(&self.dir)
     }
+}
+
+/// Looks through all segments before one of them is used or changed.
+fn look_through(paths: impl Iterator<Item = PathBuf>, accept_loss: bool) -> Result<(), LogError> {
+    let scans = paths.map(Scan::of).collect::<Result<Vec<_>, _>>()?;
+    let acked = scans.iter().flat_map(|scan| scan.acked.iter().copied()).collect();
+    if !accept_loss {
+        scans.iter().try_for_each(|scan| scan.refuse_damage(&acked))?;
+    }
+    scans.iter().try_for_each(Scan::blank)
 }
 
 fn note(acked: &mut BTreeSet<RunKey>, seen: &mut BTreeSet<RunKey>, record: &Record) {

@@ -158,6 +158,105 @@ fn a_torn_line_spoils_nothing_but_itself() {
     assert_eq!(Log::open(dir.path()).unwrap().1, vec![ended(1), up(3)]);
 }
 
+/// The files of a folder beside its segments: what was cut.
+fn cut(dir: &Path) -> Vec<String> {
+    segments(dir).into_iter().filter(|name| !name.ends_with(".log")).collect()
+}
+
+/// Whatever byte is another: what was durable is refused by place, what nobody can have relied on is cut and kept aside.
+#[test]
+fn no_damage_is_skipped_without_a_word() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("0000000000000001.log");
+    let before = [life(0), stop(1), up(1), ended(1), Record::Acked { key: key(1) }, life(1)];
+    let after = [stop(2), up(2)];
+    drop(Log::open(dir.path()).unwrap().0.append_all(&before));
+    let durable = fs::metadata(&path).unwrap().len() as usize;
+    drop(Log::open(dir.path()).unwrap().0.append_all(&after));
+    let whole = fs::read(&path).unwrap();
+    let all: Vec<Record> = before.iter().chain(&after).cloned().collect();
+    // The last line of a life is the last that is durable for certain; its own end is not.
+    let last = whole[..durable - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+    let mut torn = 0;
+    for at in (0..whole.len()).step_by(2) {
+        if whole[at] == b'\n' {
+            continue;
+        }
+        for bit in [if at % 4 == 0 { 0x01 } else { 0x80 }] {
+            let mut other = whole.clone();
+            other[at] ^= bit;
+            fs::write(&path, &other).unwrap();
+            match Log::open(dir.path()) {
+                Err(LogError::Damaged { path: named, lines: 1, offset }) => {
+                    assert!(at < last && offset as usize <= at && named == path, "byte {at}");
+                    assert!(fs::read(&path).unwrap() == other && cut(dir.path()).is_empty(), "untouched");
+                    drop(Log::open_at_a_loss(dir.path()).unwrap());
+                    assert_eq!(cut(dir.path()), ["0000000000000001.cut-1"]);
+                    assert_eq!(Log::open(dir.path()).unwrap().1.len(), all.len() - 1, "once is enough");
+                }
+                // The last quotation mark of a line, gone, makes the beginning of a line of it.
+                Ok((_, records)) if cut(dir.path()).is_empty() => {
+                    torn += 1;
+                    assert_eq!(records.len(), all.len() - 1, "byte {at}");
+                }
+                Ok((_, records)) => {
+                    assert!(at > last, "byte {at}: what was durable is cut");
+                    assert_eq!(records.len(), all.len() - 1);
+                    let kept = fs::read(dir.path().join("0000000000000001.cut-1")).unwrap();
+                    assert!(other.windows(kept.len() - 1).any(|window| window == &kept[..kept.len() - 1]));
+                }
+                Err(other) => panic!("byte {at}: {other}"),
+            }
+            for name in cut(dir.path()) {
+                fs::remove_file(dir.path().join(name)).unwrap();
+            }
+        }
+    }
+    assert!(torn < 8, "{torn}");
+    // Blocks of zeros, as a loss of power leaves them: at the end they are cut, before what was durable they are refused.
+    for (from, to, is_refused) in
+        [(durable, whole.len(), false), (durable - 40, whole.len(), false), (60, 200, true)]
+    {
+        let mut other = whole.clone();
+        other[from..to].fill(0);
+        fs::write(&path, &other).unwrap();
+        let opened = Log::open(dir.path());
+        assert_eq!(matches!(opened, Err(LogError::Damaged { .. })), is_refused, "{from}..{to}");
+        assert_eq!(cut(dir.path()).len(), usize::from(!is_refused));
+        drop(opened);
+        let (mut log, _) = Log::open_at_a_loss(dir.path()).unwrap();
+        log.append(&up(3)).unwrap();
+        drop(log);
+        assert_eq!(Log::open(dir.path()).unwrap().1.last(), Some(&up(3)));
+        for name in cut(dir.path()) {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+    }
+}
+
+/// The acknowledgement of an end, in whatever segment, says that the end was durable.
+#[test]
+fn what_was_acknowledged_was_durable() {
+    let dir = tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path()).unwrap();
+    log.append_all(&[stop(1), ended(1), stop(2), ended(2)]).unwrap();
+    log.rotate_if(1, &life(2)).unwrap();
+    log.append(&Record::Acked { key: key(1) }).unwrap();
+    drop(log);
+    let path = dir.path().join("0000000000000001.log");
+    let whole = fs::read(&path).unwrap();
+    let lines: Vec<usize> =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    // Of an end that was acknowledged nothing is owed.
+    for (line, is_refused) in [(0, true), (1, false), (2, false), (3, false)] {
+        let mut other = whole.clone();
+        other[lines[line] + 30] ^= 1;
+        fs::write(&path, &other).unwrap();
+        let opened = Log::open(dir.path());
+        assert_eq!(matches!(opened, Err(LogError::Damaged { .. })), is_refused, "line {line}");
+    }
+}
+
 #[test]
 fn a_full_disk_is_said() {
     let full = fs::OpenOptions::new().append(true).open("/dev/full").unwrap();

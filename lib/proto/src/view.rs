@@ -208,6 +208,9 @@ pub struct SliceView {
     /// Where it lies on its card, when that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
+    /// Why it cannot be handed out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Who holds it: `17` or `17_3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,

@@ -11,6 +11,8 @@ use gq_model::{JobId, NodeName, Reason, Seconds, TaskIndex, Timestamp};
 
 /// Most holders that are named.
 const MOST_HOLDERS: usize = 16;
+/// Most cards and slices that are named for what is wrong with them.
+const MOST_FAILING: usize = 8;
 /// Most jobs ahead that are named.
 const MOST_AHEAD: usize = 8;
 
@@ -71,7 +73,7 @@ pub fn explain(
     let node = foretold.or_else(|| node_of(&pass, job));
     let (mut lacks, holders) = match node {
         Some(node) => lacking(&pass.ground, job, node),
-        None => (Vec::new(), Vec::new()),
+        None => (nowhere(cluster, policy, &job.shape, reason), Vec::new()),
     };
     lacks.extend(lacking_licences(cluster, policy, &job.shape));
     let (ahead, ahead_count) = ahead(&mut pass, job);
@@ -113,7 +115,10 @@ fn lacking(ground: &Ground<'_>, job: &Job, node: &Arc<Node>) -> (Vec<String>, Ve
         lacks.extend((cpus > 0).then(|| counted(cpus, "cpu")));
         lacks.extend((memory > 0).then(|| format!("{} of memory", gq_model::MiB(memory))));
     }
-    lacks.extend(cards.then(|| cards_in_words(&job.shape)));
+    if cards {
+        lacks.push(cards_in_words(&job.shape));
+        lacks.extend(failing(node));
+    }
     let is_in_the_way = |hold: &Hold| {
         alone
             || (cpus > 0 && hold.cpus > 0)
@@ -135,6 +140,33 @@ fn lacking(ground: &Ground<'_>, job: &Job, node: &Arc<Node>) -> (Vec<String>, Ve
         });
     }
     (lacks, holders)
+}
+
+/// What a job lacks that no node could run at present: cards that fail.
+fn nowhere(cluster: &Cluster, policy: &Policy, shape: &Shape, reason: Reason) -> Vec<String> {
+    if reason != Reason::CardsUnavailable {
+        return Vec::new();
+    }
+    let partition = policy.partition(&shape.partition);
+    let here =
+        cluster.nodes().filter(|node| node.is_open() && partition.is_some_and(|it| it.has(&node.name)));
+    here.flat_map(|node| failing(node)).take(MOST_FAILING).collect()
+}
+
+/// Cards and slices of a node that cannot be handed out, in words.
+fn failing(node: &Node) -> impl Iterator<Item = String> {
+    let name = &node.name;
+    let all = node.cards.iter().flat_map(move |card| {
+        let index = card.index;
+        let whole =
+            card.health.trouble().map(|words| format!("card {index} of {name} cannot be had: {words}"));
+        let slices = card.slices.iter().filter_map(move |slice| {
+            let words = slice.health.trouble()?;
+            Some(format!("slice {} of card {index} of {name} cannot be had: {words}", slice.profile))
+        });
+        whole.into_iter().chain(slices)
+    });
+    all.take(MOST_FAILING)
 }
 
 /// What is asked for of cards, in words.

@@ -25,8 +25,12 @@ impl Store {
     /// Makes a turn durable.
     ///
     /// # Errors
-    /// [`StoreError::Full`] and others: nothing of it was kept.
+    /// [`StoreError::Full`]: nothing of it was kept. Others: only the next start can tell.
     pub fn commit(&mut self, batch: &Batch<'_>) -> Result<(), StoreError> {
+        self.write(batch).inspect_err(|error| self.leave_alone(error))
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), StoreError> {
         let tx = self.conn.transaction()?;
         let mut touched = Touched::default();
         for (event, before) in &batch.steps {
@@ -40,7 +44,7 @@ impl Store {
             beside(&tx, event, *before, &mut touched)?;
         }
         touched.write(&tx, batch.cluster)?;
-        let mut keep = tx.prepare_cached("INSERT OR REPLACE INTO outbox VALUES(?, ?, ?)")?;
+        let mut keep = tx.prepare_cached(&record::put("outbox", 4))?;
         for (node, seq, body) in &batch.letters {
             keep.execute(params![node.as_str(), signed(seq.0), body])?;
         }
@@ -57,9 +61,20 @@ impl Store {
     /// # Errors
     /// While there is not.
     pub fn probe(&mut self) -> Result<(), StoreError> {
-        let probe = "INSERT OR REPLACE INTO meta VALUES('probe', abs(random()))";
-        step(Step::StateProbe, || self.conn.execute(probe, []))?;
-        Ok(())
+        self.probes = self.probes.wrapping_add(1);
+        let probe = record::put("meta", 3);
+        let written = step(Step::StateProbe, || self.conn.execute(&probe, params!["probe", self.probes]));
+        written.map(drop).map_err(StoreError::from).inspect_err(|error| self.leave_alone(error))
+    }
+
+    /// After a failure that leaves open what is on disk nothing more is written there, also not when this is closed.
+    fn leave_alone(&self, error: &StoreError) {
+        if matches!(error, StoreError::Full(_)) {
+            return;
+        }
+        if let Err(error) = crate::schema::fold_in_at_close(&self.conn, false) {
+            log::warn!("{error}");
+        }
     }
 }
 
@@ -89,10 +104,11 @@ fn beside<'a>(
 ) -> Result<(), StoreError> {
     match event {
         Event::Submitted(new) => {
-            let mut insert = tx.prepare_cached("INSERT INTO token VALUES(?, ?, ?)")?;
+            let mut insert =
+                tx.prepare_cached("INSERT INTO token VALUES(?1, ?2, ?3, row_crc(?1, ?2, ?3))")?;
             insert.execute(params![new.token.0, signed(new.id.0), new.uid.0])?;
-            let mut last = tx.prepare_cached("UPDATE meta SET value = ? WHERE key = 'last_job'")?;
-            last.execute([signed(new.id.0)])?;
+            let mut last = tx.prepare_cached(&record::put("meta", 3))?;
+            last.execute(params!["last_job", signed(new.id.0)])?;
         }
         Event::RunEnded { key, outcome, started, at, next } => {
             let Some(job) = before else { return Ok(()) };
@@ -157,9 +173,7 @@ fn run_row(
         gq_cluster::Memory::Amount(m) => m,
         gq_cluster::Memory::WholeNode => gq_model::MiB(0),
     };
-    let mut insert = tx.prepare_cached(
-        "INSERT OR REPLACE INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )?;
+    let mut insert = tx.prepare_cached(&record::put("run", 30))?;
     insert.execute(params![
         signed(key.job.0),
         key.task.0,
@@ -203,7 +217,7 @@ fn licences(asks: &[LicenceAsk]) -> Option<String> {
 impl Touched<'_> {
     /// Rewrites the rows as the state has them now.
     fn write(&self, tx: &Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
-        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO job VALUES(?, ?)")?;
+        let mut put = tx.prepare_cached(&record::put("job", 3))?;
         let mut gone = tx.prepare_cached("DELETE FROM job WHERE id = ?")?;
         for id in &self.jobs {
             match cluster.job(*id) {
@@ -211,8 +225,8 @@ impl Touched<'_> {
                 None => gone.execute([signed(id.0)])?,
             };
         }
-        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO node VALUES(?, ?)")?;
-        let mut count = tx.prepare_cached("INSERT OR REPLACE INTO inbox VALUES(?, ?, ?, ?)")?;
+        let mut put = tx.prepare_cached(&record::put("node", 3))?;
+        let mut count = tx.prepare_cached(&record::put("inbox", 5))?;
         for name in &self.nodes {
             let Some(node) = cluster.node(name) else { continue };
             put.execute(params![name.as_str(), record::write(&**node)?])?;
@@ -227,7 +241,7 @@ impl Touched<'_> {
     }
 
     fn write_books(&self, tx: &Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
-        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO booking VALUES(?, ?)")?;
+        let mut put = tx.prepare_cached(&record::put("booking", 3))?;
         let mut gone = tx.prepare_cached("DELETE FROM booking WHERE name = ?")?;
         for name in &self.bookings {
             match cluster.booking(name) {
@@ -235,7 +249,7 @@ impl Touched<'_> {
                 None => gone.execute([name])?,
             };
         }
-        let mut put = tx.prepare_cached("INSERT OR REPLACE INTO usage VALUES(?, ?, ?, ?)")?;
+        let mut put = tx.prepare_cached(&record::put("usage", 5))?;
         let mut gone = tx.prepare_cached("DELETE FROM usage WHERE uid = ? AND account = ?")?;
         for ((uid, account), usage) in &self.usage {
             let account = account.unwrap_or_default();

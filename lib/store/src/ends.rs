@@ -1,7 +1,7 @@
 //! How the tasks of a job have ended: those that ended alike together, or each by itself, a page at a time. Nothing is kept of an array
 //! but a set of indices for each way to end.
 
-use crate::{EndedRun, History, StoreError, history::run, load::text};
+use crate::{EndedRun, History, StoreError, history::run, load::text, record, schema::RUN};
 use gq_cluster::{Amendment, Event, NewJob};
 use gq_model::{IndexSet, JobId, TaskIndex, Timestamp};
 use rusqlite::{Row, params};
@@ -118,12 +118,16 @@ impl History {
     /// When they cannot be read.
     pub fn failed(&self, id: JobId) -> Result<IndexSet, StoreError> {
         let completed = gq_model::JobState::Ended(gq_model::End::Completed).name();
-        let mut select = self.conn.prepare_cached(
-            "SELECT task, tasks FROM run WHERE job = ? AND again = 0 AND state <> ? ORDER BY task, run",
-        )?;
+        let mut select = self.conn.prepare_cached(&format!(
+            "SELECT task, tasks, crc IS row_crc({RUN}) FROM run
+             WHERE job = ? AND again = 0 AND state <> ? ORDER BY task, run"
+        ))?;
         let mut rows = select.query(params![crate::commit::signed(id.0), completed])?;
         let mut failed = IndexSet::default();
         while let Some(row) = rows.next()? {
+            if !row.get::<_, bool>(2)? {
+                return Err(crate::history::damaged_run(id));
+            }
             failed = match row.get_ref(1)?.as_str_or_null() {
                 Ok(Some(tasks)) => failed.or(&tasks_of(tasks, id)?),
                 _ => {
@@ -158,6 +162,7 @@ fn gather(
     only: Option<&IndexSet>,
     groups: &mut Vec<Alike>,
 ) -> Result<(), StoreError> {
+    record::whole(row, || format!("a run of job {id}"))?;
     let task: u32 = row.get(1)?;
     let many = match row.get_ref(3)?.as_str_or_null() {
         Ok(Some(tasks)) => {

@@ -9,7 +9,7 @@ use gq_cluster::{Event, NewJob};
 use gq_model::{
     CardUse, JobId, MiB, NodeName, Outcome, RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{Connection, OpenFlags, Row};
 use std::{path::Path, time::Duration};
 
 /// A run that ended, or tasks that never started.
@@ -76,6 +76,7 @@ impl History {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(database, flags)?;
         conn.busy_timeout(Duration::from_secs(10))?;
+        crate::schema::acquaint(&conn)?;
         conn.pragma_update(None, "cache_size", -1024)?;
         Ok(Self { conn })
     }
@@ -131,9 +132,11 @@ impl History {
 }
 
 pub(crate) fn token(conn: &Connection, token: Token) -> Result<Option<(JobId, Uid)>, StoreError> {
-    let mut select = conn.prepare_cached("SELECT job, uid FROM token WHERE token = ?")?;
-    let found = select.query_row([token.0], |row| Ok((JobId(unsigned(row.get(0)?)), Uid(row.get(1)?))));
-    Ok(found.optional()?)
+    let mut select = conn.prepare_cached("SELECT * FROM token WHERE token = ?")?;
+    let mut rows = select.query([token.0])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    record::whole(row, || format!("token {token}"))?;
+    Ok(Some((JobId(unsigned(row.get(1)?)), Uid(row.get(2)?))))
 }
 
 pub(crate) fn job(conn: &Connection, id: JobId) -> Result<Option<EndedJob>, StoreError> {
@@ -173,14 +176,28 @@ pub(crate) fn trail(conn: &Connection, job: JobId) -> Result<Vec<Event>, StoreEr
 }
 
 pub(crate) fn event(row: &Row<'_>, job: JobId) -> Result<Event, StoreError> {
-    let (crc, body): (u32, &str) = (row.get(0)?, text(row, 1)?);
+    read_event(row.get(0)?, text(row, 1)?, job)
+}
+
+/// Reads an event of a job.
+pub(crate) fn read_event(crc: u32, body: &str, job: JobId) -> Result<Event, StoreError> {
     if crc32fast::hash(body.as_bytes()) != crc {
         return Err(StoreError::Damaged(format!("an event of job {job}: the checksum does not fit")));
     }
-    record::read(body, || format!("an event of job {job}"))
+    let event: Event = record::read(body, || format!("an event of job {job}"))?;
+    if event.job() != Some(job) {
+        return Err(StoreError::Damaged(format!("an event of job {job} is of another")));
+    }
+    Ok(event)
+}
+
+/// That a run of a job is not what was written.
+pub(crate) fn damaged_run(job: JobId) -> StoreError {
+    StoreError::Damaged(format!("a run of job {job}: the checksum does not fit"))
 }
 
 pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
+    record::whole(row, || format!("a run of job {job}"))?;
     let damaged = |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {job}: {what}"));
     let state: gq_model::JobState = text(row, 7)?.parse().map_err(|e| damaged(&e))?;
     let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };

@@ -2,16 +2,19 @@
 //! lock, in one SQLite file.
 //!
 //! Knows events and rows, decides nothing. Rooms: `place` (folder, lock, ballast), `schema` (tables and their version),
-//! `commit` (one turn, one transaction), `load` (the state from its rows), `history` and `ends` (what has ended, on a
-//! connection of its own).
+//! `record` (the form of rows, and their checksums), `commit` (one turn, one transaction), `load` (the state from its rows), `history` and `ends`
+//! (what has ended, on a connection of its own); `wal` and `check` (is it what was written?), `salvage` (what can be read of what is damaged).
 
+mod check;
 mod commit;
 mod ends;
 mod history;
 mod load;
 mod place;
 mod record;
+mod salvage;
 mod schema;
+mod wal;
 
 pub use commit::Batch;
 pub use ends::Alike;
@@ -28,11 +31,18 @@ pub enum StoreError {
     /// There is no room, or the disk takes no writing at present. Nothing was kept; it may be tried again when there is room.
     #[error("no room to record: {0}")]
     Full(rusqlite::Error),
+    /// What was written may not be on disk. It is never tried again: the daemon must stop and read anew what is there.
+    #[error(
+        "the state cannot be synced, so it is not known whether the last of it was kept: {0}; look at the disk of state_dir"
+    )]
+    Sync(rusqlite::Error),
     /// The database failed otherwise. What it holds is not known: the daemon must stop and read it anew.
     #[error("the state database failed: {0}")]
     Database(rusqlite::Error),
-    /// A row is not what was written.
-    #[error("damaged: {0}")]
+    /// A row, or the file, is not what was written.
+    #[error(
+        "damaged: {0}\n  try: a copy of state_dir from before; or gqd --accept-loss, to go on without what cannot be read"
+    )]
     Damaged(String),
     /// The files are of a newer gq.
     #[error("state of format {found}; this gq knows formats up to {known}: nothing was touched")]
@@ -57,18 +67,27 @@ pub enum StoreError {
     Json(#[from] serde_json::Error),
 }
 
+/// Whether a sync failed. It may never be tried again: the system may have dropped what it could not write.
+fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error().map(|e| e.extended_code),
+        Some(rusqlite::ffi::SQLITE_IOERR_FSYNC | rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
+    )
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        // A failed sync may never be tried again: the system may have dropped what it could not write.
-        let synced = !matches!(
-            error.sqlite_error().map(|e| e.extended_code),
-            Some(rusqlite::ffi::SQLITE_IOERR_FSYNC | rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC)
-        );
+        if is_failed_sync(&error) {
+            return Self::Sync(error);
+        }
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::CannotOpen) if synced => {
-                Self::Full(error)
-            }
-            Some(ErrorCode::SystemIoFailure) if synced => Self::Full(error),
+            Some(
+                ErrorCode::DiskFull
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::SystemIoFailure,
+            ) => Self::Full(error),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
             _ => Self::Database(error),
         }
     }
@@ -79,6 +98,8 @@ pub struct Store {
     conn: Connection,
     cluster_id: ClusterId,
     epoch: Epoch,
+    /// How often it was looked whether there is room again.
+    probes: i64,
 }
 
 impl Store {

@@ -1,6 +1,6 @@
 //! The state from its rows, and what else a life of the controller needs to begin with.
 
-use crate::{Store, StoreError, record};
+use crate::{Store, StoreError, record, schema::RUN};
 use gq_cluster::{Booking, Cluster, Event, Job, Node, Rows, Usage};
 use gq_model::{IndexSet, JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
 
@@ -24,10 +24,11 @@ impl Store {
 
     fn jobs(&self) -> Result<Vec<Job>, StoreError> {
         let mut jobs = Vec::new();
-        let mut select = self.conn.prepare_cached("SELECT id, body FROM job ORDER BY id")?;
+        let mut select = self.conn.prepare_cached("SELECT * FROM job ORDER BY id")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
             let (id, body): (i64, &str) = (row.get(0)?, text(row, 1)?);
+            record::whole(row, || format!("the row of job {id}"))?;
             jobs.push(record::read::<Job>(body, || format!("the row of job {id}"))?);
         }
         Ok(jobs)
@@ -35,16 +36,21 @@ impl Store {
 
     fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let mut nodes = Vec::new();
-        let mut select = self.conn.prepare_cached(
-            "SELECT node.name, body, epoch, seq, ordered FROM node JOIN inbox ON inbox.node = node.name",
-        )?;
+        let mut select = self.conn.prepare_cached("SELECT * FROM node ORDER BY name")?;
+        let mut count = self.conn.prepare_cached("SELECT * FROM inbox WHERE node = ?")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            let (name, body): (String, &str) = (row.get(0)?, text(row, 1)?);
+            let (name, body) = (text(row, 0)?, text(row, 1)?);
+            record::whole(row, || format!("the row of node {name}"))?;
             let mut node = record::read::<Node>(body, || format!("the row of node {name}"))?;
-            node.epoch.0 = unsigned(row.get(2)?);
-            node.last_report.0 = unsigned(row.get(3)?);
-            node.last_order.0 = unsigned(row.get(4)?);
+            let mut counts = count.query([name])?;
+            let Some(counts) = counts.next()? else {
+                return Err(StoreError::Damaged(format!("the letters of node {name} are not counted")));
+            };
+            record::whole(counts, || format!("the count of letters of node {name}"))?;
+            node.epoch.0 = unsigned(counts.get(1)?);
+            node.last_report.0 = unsigned(counts.get(2)?);
+            node.last_order.0 = unsigned(counts.get(3)?);
             nodes.push(node);
         }
         Ok(nodes)
@@ -52,23 +58,27 @@ impl Store {
 
     fn bookings(&self) -> Result<Vec<Booking>, StoreError> {
         let mut bookings = Vec::new();
-        let mut select = self.conn.prepare_cached("SELECT name, body FROM booking ORDER BY name")?;
+        let mut select = self.conn.prepare_cached("SELECT * FROM booking ORDER BY name")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
             let (name, body) = (text(row, 0)?, text(row, 1)?);
+            record::whole(row, || format!("the row of reservation {name}"))?;
             bookings.push(record::read::<Booking>(body, || format!("the row of reservation {name}"))?);
         }
         Ok(bookings)
     }
 
     fn usage(&self) -> Result<Vec<(Option<String>, Uid, Usage)>, StoreError> {
-        let mut select = self.conn.prepare_cached("SELECT account, uid, charge, at FROM usage")?;
-        let rows = select.query_map([], |row| {
-            let account: String = row.get(0)?;
+        let mut select = self.conn.prepare_cached("SELECT * FROM usage")?;
+        let mut rows = select.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (uid, account): (u32, String) = (row.get(0)?, row.get(1)?);
+            record::whole(row, || format!("the use of cards by uid {uid} {account}"))?;
             let usage = Usage { charge: unsigned(row.get(2)?), at: Timestamp(row.get(3)?) };
-            Ok((Some(account).filter(|name| !name.is_empty()), Uid(row.get(1)?), usage))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+            all.push((Some(account).filter(|name| !name.is_empty()), Uid(uid), usage));
+        }
+        Ok(all)
     }
 
     /// Orders that are not acknowledged, of every node, in order.
@@ -76,15 +86,16 @@ impl Store {
     /// # Errors
     /// When they cannot be read.
     pub fn letters(&self) -> Result<Vec<(NodeName, Seq, Vec<u8>)>, StoreError> {
-        let mut select = self.conn.prepare_cached("SELECT node, seq, body FROM outbox ORDER BY node, seq")?;
-        let rows =
-            select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?)))?;
-        rows.map(|row| {
-            let (node, seq, body) = row?;
-            let node = node.parse().map_err(|e| StoreError::Damaged(format!("outbox: {node:?}: {e}")))?;
-            Ok((node, Seq(unsigned(seq)), body))
-        })
-        .collect()
+        let mut select = self.conn.prepare_cached("SELECT * FROM outbox ORDER BY node, seq")?;
+        let mut rows = select.query([])?;
+        let mut letters = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (name, seq): (&str, i64) = (text(row, 0)?, row.get(1)?);
+            record::whole(row, || format!("order {seq} to node {name}"))?;
+            let node = name.parse().map_err(|e| StoreError::Damaged(format!("outbox: {name:?}: {e}")))?;
+            letters.push((node, Seq(unsigned(seq)), row.get(2)?));
+        }
+        Ok(letters)
     }
 
     /// The job that a token is, with its user.
@@ -109,15 +120,18 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn worst_outcome(&self, id: JobId) -> Result<Option<Outcome>, StoreError> {
-        let mut select = self.conn.prepare_cached(
-            "SELECT state, reason, exit_code, signal, max(detail) FROM run
+        let mut select = self.conn.prepare_cached(&format!(
+            "SELECT state, reason, exit_code, signal, max(detail), min(crc IS row_crc({RUN})) FROM run
              WHERE job = ? AND again = 0 GROUP BY state, reason, exit_code, signal",
-        )?;
+        ))?;
         let mut rows = select.query([crate::commit::signed(id.0)])?;
         let mut worst: Option<Outcome> = None;
         while let Some(row) = rows.next()? {
             let damaged =
                 |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {id}: {what}"));
+            if !row.get::<_, bool>(5)? {
+                return Err(crate::history::damaged_run(id));
+            }
             let state = text(row, 0)?.parse().map_err(|e| damaged(&e))?;
             let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };
             let outcome = Outcome {
@@ -139,12 +153,16 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn ends_of(&self, id: JobId) -> Result<(IndexSet, IndexSet, Option<Timestamp>), StoreError> {
-        let mut select = self.conn.prepare_cached(
-            "SELECT task, tasks, state = 'COMPLETED', started FROM run WHERE job = ? AND again = 0 ORDER BY task",
-        )?;
+        let mut select = self.conn.prepare_cached(&format!(
+            "SELECT task, tasks, state = 'COMPLETED', started, crc IS row_crc({RUN}) FROM run
+             WHERE job = ? AND again = 0 ORDER BY task",
+        ))?;
         let mut rows = select.query([crate::commit::signed(id.0)])?;
         let (mut good, mut bad, mut started) = (IndexSet::default(), IndexSet::default(), None);
         while let Some(row) = rows.next()? {
+            if !row.get::<_, bool>(4)? {
+                return Err(crate::history::damaged_run(id));
+            }
             let set = if row.get(2)? { &mut good } else { &mut bad };
             match row.get::<_, Option<String>>(1)? {
                 Some(tasks) => {

@@ -60,6 +60,14 @@ pub enum PlaceError {
         /// What it said.
         source: io::Error,
     },
+    /// What was made there may not be on disk.
+    #[error("{}: cannot be synced: {source}; look at its disk", path.display())]
+    Sync {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The database was not taken.
     #[error("{}: {source}", path.display())]
     Store {
@@ -70,8 +78,32 @@ pub enum PlaceError {
     },
 }
 
+impl PlaceError {
+    /// Whether there is no room.
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Store { source: StoreError::Full(_), .. } => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::NoState(_)
+            | Self::Strange(_)
+            | Self::Taken(_)
+            | Self::Held { .. }
+            | Self::Open { .. }
+            | Self::Sync { .. }
+            | Self::Store { .. } => false,
+        }
+    }
+}
+
 fn io_at(path: &Path) -> impl FnOnce(io::Error) -> PlaceError {
     move |source| PlaceError::Io { path: path.to_owned(), source }
+}
+
+pub(crate) fn sync_folder(dir: &Path) -> Result<(), PlaceError> {
+    let synced = File::open(dir).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| PlaceError::Sync { path: dir.to_owned(), source })
 }
 
 /// A state directory that is held: nobody else has it while this lives.
@@ -163,17 +195,32 @@ impl Place {
     /// # Errors
     /// [`PlaceError::Store`].
     pub fn store(&self) -> Result<Store, PlaceError> {
-        let path = self.database();
         // Whoever made it may have been killed before its name was sure to stay.
-        step(Step::StateSync, || File::open(&self.dir)?.sync_all()).map_err(io_at(&self.dir))?;
-        let opened = match schema::open(&path) {
-            Err(StoreError::Full(_)) if self.dir.join(BALLAST).exists() => {
+        step(Step::StateSync, || sync_folder(&self.dir))?;
+        match self.try_to_open() {
+            Err(error) if error.is_full() && self.dir.join(BALLAST).exists() => {
                 self.drop_ballast();
-                schema::open(&path)
+                self.try_to_open()
             }
             opened => opened,
-        };
-        opened.map_err(|source| PlaceError::Store { path, source })
+        }
+    }
+
+    fn try_to_open(&self) -> Result<Store, PlaceError> {
+        let path = self.database();
+        // The log's name has to be durable before anything in it is acknowledged, and SQLite does not look whether it is.
+        let log = crate::wal::log_of(&path);
+        if !log.exists() {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&log)
+                .map_err(io_at(&log))?;
+            sync_folder(&self.dir)?;
+        }
+        schema::open(&path).map_err(|source| PlaceError::Store { path, source })
     }
 
     /// The path of the database.

@@ -1,30 +1,30 @@
 //! Tables and their version. A format that a release wrote stays readable for ever; a newer one is refused untouched, and so is one
 //! from before the first release.
 
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, check, record, wal};
 use gq_failpoint::{Step, step};
 use gq_model::{ClusterId, Epoch};
-use rusqlite::{Connection, OptionalExtension, params};
-use std::{path::Path, time::Duration};
+use rusqlite::{Connection, OptionalExtension, config::DbConfig, hooks::Wal, params};
+use std::{ffi::c_int, path::Path, time::Duration};
 
 /// The newest format this program knows.
-const FORMAT: i64 = 3;
+pub(crate) const FORMAT: i64 = 4;
 /// The oldest format it reads.
 const OLDEST: i64 = 2;
 /// Pages in the write-ahead log before it is folded into the database: 16 MiB.
-const CHECKPOINT_PAGES: i64 = 4096;
+const CHECKPOINT_PAGES: c_int = 4096;
 
 const TABLES: &str = "
-CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE job(id INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE job(id INTEGER PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;
 CREATE TABLE event(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX event_job ON event(job);
-CREATE TABLE node(name TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE outbox(node TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY(node, seq)) STRICT, WITHOUT ROWID;
-CREATE TABLE inbox(node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, ordered INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
+CREATE TABLE node(name TEXT PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE outbox(node TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(node, seq)) STRICT, WITHOUT ROWID;
+CREATE TABLE inbox(node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, ordered INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
 CREATE TABLE run(
   job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
   uid INTEGER NOT NULL, account TEXT, partition TEXT NOT NULL,
@@ -32,7 +32,7 @@ CREATE TABLE run(
   submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
-  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, crc INTEGER NOT NULL,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
@@ -40,63 +40,158 @@ CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
 CREATE INDEX run_partition ON run(partition, ended);
 ";
 
+/// The columns of a run but its checksum, for questions that look at many runs at once.
+pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
+     submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
+     time_limit, restarts";
+
 /// What makes a file of format 2 one of format 3: runs know the time limit that they had, and how often their script was begun before.
 const FROM_2: &str = "
-BEGIN IMMEDIATE;
 ALTER TABLE run ADD COLUMN time_limit INTEGER;
 ALTER TABLE run ADD COLUMN restarts INTEGER;
-UPDATE meta SET value = 3 WHERE key = 'format';
-COMMIT;
 ";
 
-fn tune(conn: &Connection) -> Result<(), StoreError> {
+/// All tables, and how many of their first columns are their key.
+pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
+    ("meta", 1),
+    ("event", 1),
+    ("job", 1),
+    ("node", 1),
+    ("inbox", 1),
+    ("outbox", 2),
+    ("token", 1),
+    ("booking", 1),
+    ("usage", 2),
+    ("run", 3),
+];
+
+/// The tables whose rows have a checksum since format 4, with their columns before it.
+const CHECKED: [(&str, &str); 9] = [
+    ("meta", "key, value"),
+    ("job", "id, body"),
+    ("node", "name, body"),
+    ("outbox", "node, seq, body"),
+    ("inbox", "node, epoch, seq, ordered"),
+    ("token", "token, job, uid"),
+    ("booking", "name, body"),
+    ("usage", "uid, account, charge, at"),
+    ("run", RUN),
+];
+
+fn tune(conn: &mut Connection) -> Result<(), StoreError> {
     conn.busy_timeout(Duration::from_secs(10))?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     conn.pragma_update(None, "cache_size", -4096)?;
+    conn.wal_hook(Some(fold_in))?;
     conn.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+/// Folds the write-ahead log into the database when it is long. If there is no room, or somebody reads, the next commit tries again; a sync that
+/// failed is told as the failure of this commit, and is not tried again.
+fn fold_in(log: &mut Wal, pages: c_int) -> rusqlite::Result<()> {
+    if pages < CHECKPOINT_PAGES {
+        return Ok(());
+    }
+    log.checkpoint().or_else(|error| if crate::is_failed_sync(&error) { Err(error) } else { Ok(()) })
+}
+
+/// Whether the write-ahead log is folded in when the last connection is closed.
+pub(crate) fn fold_in_at_close(conn: &Connection, folds: bool) -> Result<(), StoreError> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !folds)?;
+    Ok(())
+}
+
+/// What every connection needs. What is sorted is sorted in memory: `/tmp` is no place of gq's.
+pub(crate) fn acquaint(conn: &Connection) -> Result<(), StoreError> {
+    record::know_checksums(conn)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(())
 }
 
 pub(crate) fn create(path: &Path, id: ClusterId) -> Result<(), StoreError> {
     let mut conn = Connection::open(path)?;
+    acquaint(&conn)?;
     // The draft is renamed into place: it must be one file.
     conn.pragma_update(None, "journal_mode", "DELETE")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     let tx = conn.transaction()?;
     tx.execute_batch(TABLES)?;
     for (key, value) in [("format", FORMAT), ("epoch", 0), ("last_job", 0)] {
-        tx.execute("INSERT INTO meta VALUES(?, ?)", params![key, value])?;
+        tx.execute(&record::put("meta", 3), params![key, value])?;
     }
-    tx.execute("INSERT INTO meta VALUES('cluster', ?)", params![id.to_string()])?;
+    tx.execute(&record::put("meta", 3), params!["cluster", id.to_string()])?;
     tx.commit()?;
     conn.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
 pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
-    let conn = Connection::open(path)?;
-    let text = |key: &str| -> Result<i64, StoreError> {
-        let value =
-            conn.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?;
-        value.ok_or_else(|| StoreError::Damaged(format!("meta has no {key}")))
-    };
-    let format = text("format")?;
-    if format > FORMAT {
-        return Err(StoreError::Newer { found: format, known: FORMAT });
+    wal::look(path)?;
+    let mut conn = Connection::open(path)?;
+    // What is refused is left as it is.
+    fold_in_at_close(&conn, false)?;
+    acquaint(&conn)?;
+    let format = known_format(&conn)?;
+    check::structure(&conn, path)?;
+    tune(&mut conn)?;
+    if format < FORMAT {
+        step(Step::StateMigrate, || bring_up(&mut conn, format))?;
     }
-    if format < OLDEST {
-        return Err(StoreError::Older { found: format, oldest: OLDEST });
-    }
-    let epoch = text("epoch")? + 1;
+    check::meta(&conn)?;
+    let epoch = number(&conn, "epoch")? + 1;
     let id: String = conn.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?;
     let cluster_id = id.parse().map_err(|e| StoreError::Damaged(format!("meta.cluster: {e}")))?;
-    tune(&conn)?;
-    if format == 2 {
-        step(Step::StateMigrate, || conn.execute_batch(FROM_2))?;
-    }
-    step(Step::StateLife, || conn.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", [epoch]))?;
+    fold_all_in(&conn)?;
+    step(Step::StateLife, || conn.execute(&record::put("meta", 3), params!["epoch", epoch]))?;
     let epoch = u64::try_from(epoch).map_err(|_| StoreError::Damaged("meta.epoch is negative".into()))?;
-    Ok(Store { conn, cluster_id, epoch: Epoch(epoch) })
+    fold_in_at_close(&conn, true)?;
+    Ok(Store { conn, cluster_id, epoch: Epoch(epoch), probes: 0 })
+}
+
+/// The format of a file that this program can read.
+///
+/// # Errors
+/// [`StoreError::Newer`], [`StoreError::Older`].
+pub(crate) fn known_format(conn: &Connection) -> Result<i64, StoreError> {
+    match number(conn, "format")? {
+        found if found > FORMAT => Err(StoreError::Newer { found, known: FORMAT }),
+        found if found < OLDEST => Err(StoreError::Older { found, oldest: OLDEST }),
+        found => Ok(found),
+    }
+}
+
+fn number(conn: &Connection, key: &str) -> Result<i64, StoreError> {
+    let value = conn.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?;
+    value.ok_or_else(|| StoreError::Damaged(format!("meta has no {key}")))
+}
+
+/// Makes a file of an older format one of this. Whole or not at all.
+fn bring_up(conn: &mut Connection, format: i64) -> Result<(), StoreError> {
+    let tx = conn.transaction()?;
+    if format < 3 {
+        tx.execute_batch(FROM_2)?;
+    }
+    for (table, columns) in CHECKED {
+        tx.execute_batch(&format!(
+            "ALTER TABLE {table} ADD COLUMN crc INTEGER NOT NULL DEFAULT 0; UPDATE {table} SET crc = row_crc({columns});"
+        ))?;
+    }
+    tx.execute(&record::put("meta", 3), params!["format", FORMAT])?;
+    tx.commit()?;
+    Ok(())
+}
+
+/// Folds all of the write-ahead log in, which writes it once more. After a sync that failed, the life before has left what the system holds in
+/// memory and may never have written; a log that goes on behind such a gap would lose all that comes after it with the next loss of power.
+fn fold_all_in(conn: &Connection) -> Result<(), StoreError> {
+    match conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+        Ok(()) => Ok(()),
+        Err(error) if crate::is_failed_sync(&error) => Err(error.into()),
+        Err(error) => {
+            log::warn!("the write-ahead log is not folded in: {error}");
+            Ok(())
+        }
+    }
 }

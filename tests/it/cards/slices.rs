@@ -12,8 +12,8 @@ const RECUT: &str = "[[partition]]\nname = \"main\"\nrecut = true\n";
 const SEEN: &str = "echo $CUDA_VISIBLE_DEVICES/$GQ_SLICES/$GQ_SLICE_PROFILES/$GQ_GPUS";
 
 /// A lab with one node, whose cards a driver's library tells of.
-struct Rig {
-    lab: Lab,
+pub(super) struct Rig {
+    pub(super) lab: Lab,
     driver: tempfile::TempDir,
 }
 
@@ -36,11 +36,11 @@ impl Rig {
         rig
     }
 
-    fn shipped(machine: &str, tables: &str) -> Self {
+    pub(super) fn shipped(machine: &str, tables: &str) -> Self {
         Self::of(&standin_nvml::shipped(machine).unwrap(), tables)
     }
 
-    fn edit<T>(&self, how: impl FnOnce(&mut Machine) -> T) -> T {
+    pub(super) fn edit<T>(&self, how: impl FnOnce(&mut Machine) -> T) -> T {
         standin_nvml::edit(self.driver.path(), how).unwrap()
     }
 
@@ -49,7 +49,7 @@ impl Rig {
         self.edit(|machine| machine.cards.iter().flat_map(|card| card.slices.clone()).flatten().collect())
     }
 
-    fn cards(&self) -> Vec<Value> {
+    pub(super) fn cards(&self) -> Vec<Value> {
         let view = self.lab.node_view("n1").unwrap_or_default();
         view["gpus"].as_array().cloned().unwrap_or_default()
     }
@@ -109,12 +109,12 @@ impl Rig {
     }
 
     /// The node looks at its cards now.
-    fn look(&self) {
+    pub(super) fn look(&self) {
         self.lab.node("n1").signal(Signal::SIGHUP);
     }
 
     #[track_caller]
-    fn is_not_drained(&self) {
+    pub(super) fn is_not_drained(&self) {
         let view = self.lab.node_view("n1").unwrap();
         assert!(["idle", "mixed"].contains(&view["state"].as_str().unwrap()), "{view}");
     }

@@ -78,11 +78,25 @@ impl Daemon {
     /// Starts it with more words, and waits for nothing.
     #[track_caller]
     pub fn launch(&self, more: &[&str]) {
+        self.launch_under(&[], more);
+    }
+
+    /// Starts it by a program that becomes it, such as one that sets limits, and waits for nothing.
+    #[track_caller]
+    pub fn launch_under(&self, wrapper: &[&str], more: &[&str]) {
         let mut life = self.life.lock().unwrap();
         assert!(life.is_none(), "{} runs already", self.name());
         let log = OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         let since = log.metadata().unwrap().len();
-        let mut command = Command::new(program_path(self.how.program));
+        let program = program_path(self.how.program);
+        let mut command = match wrapper.split_first() {
+            None => Command::new(program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
         command.args(&self.how.words).args(more).envs(self.how.env.iter().cloned());
         command.envs(self.more.lock().unwrap().iter().cloned()).current_dir(&self.dir);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);

@@ -434,6 +434,7 @@ fn make_compute(card: &mut Card, id: u32, kind: c_uint) -> Result<(), Code> {
         placement: Some(bare.placement),
         pids: Vec::new(),
         in_use: false,
+        fails: None,
     };
     card.bare.remove(at);
     match card.slices.iter_mut().find(|slot| slot.is_none()) {

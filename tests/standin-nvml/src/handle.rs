@@ -6,6 +6,8 @@ use crate::machine::{Card, Machine, Slice};
 use nvml_wrapper_sys::bindings::nvmlDevice_t;
 use std::ptr;
 
+/// Calls that a slice answers though it fails.
+const TELL_NAMES: [&str; 2] = ["nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetUUID"];
 /// Slots of one card: the card itself and its slices.
 const SLOTS: usize = 0x1000;
 
@@ -60,7 +62,11 @@ impl<'a> Subject<'a> {
             Handle::Card(_) => None,
             Handle::Slice(_, at) => {
                 let here = card.slices.get(at).and_then(Option::as_ref).filter(|_| card.mig == Some(true));
-                Some(here.ok_or(Code::NotFound)?)
+                let here = here.ok_or(Code::NotFound)?;
+                match here.fails {
+                    Some(code) if !TELL_NAMES.contains(&call) => return Err(code),
+                    Some(_) | None => Some(here),
+                }
             }
         };
         Ok(Self { handle, index, card, slice })

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// How often a call that hangs looks whether it still is to.
+const HANGING: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// A machine with its cards, as the stand-in library shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +17,9 @@ pub struct Machine {
     /// Every call fails so: the driver is gone, or was never there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fails: Option<Code>,
+    /// Calls do not return as long as this is so: the driver hangs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hangs: bool,
     /// The cards in the order of their indices.
     pub cards: Vec<Card>,
 }
@@ -98,6 +104,9 @@ pub struct Slice {
     /// Processes with a compute context on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+    /// Every call about it fails so, but for those that tell its handle and its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<Code>,
     /// Somebody else, such as a monitor, holds it open: it cannot be destroyed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_use: bool,
@@ -172,12 +181,15 @@ impl Machine {
 
     /// The machine as it is now. It is read anew at each call: a test that changes the file need not wait for a clock tick.
     pub(crate) fn now() -> Result<Self, Code> {
-        let machine = match Self::read(&Self::path()) {
-            Ok(machine) => machine,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Code::DriverNotLoaded),
-            Err(e) => {
-                eprintln!("standin-nvml: {e}");
-                return Err(Code::Unknown);
+        let machine = loop {
+            match Self::read(&Self::path()) {
+                Ok(machine) if machine.hangs => std::thread::sleep(HANGING),
+                Ok(machine) => break machine,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Code::DriverNotLoaded),
+                Err(e) => {
+                    eprintln!("standin-nvml: {e}");
+                    return Err(Code::Unknown);
+                }
             }
         };
         match machine.fails {

@@ -52,6 +52,13 @@ impl Keeper for Keeping<'_> {
         self.keeper.keep(record).map_err(NotKept::Store)
     }
 
+    fn is_undone(error: &NotKept) -> bool {
+        match error {
+            NotKept::Full | NotKept::Dead => true,
+            NotKept::Store(error) => StoreKeeper::is_undone(error),
+        }
+    }
+
     fn load(&mut self) -> Result<Cluster, NotKept> {
         self.keeper.load().map_err(NotKept::Store)
     }

@@ -45,6 +45,8 @@ pub(crate) struct GqNode {
     pub(crate) gone: Vec<RunKey>,
     /// Runs whose remains are being killed.
     sweeps: Vec<RunKey>,
+    /// Runs that have ended and whose cards are looked at before they are given on.
+    vacating: Vec<RunKey>,
     /// Whether there is a link.
     pub(crate) is_linked: bool,
     /// What waits to leave on the link.
@@ -88,6 +90,7 @@ impl GqNode {
             unsynced: false,
             gone: Vec::new(),
             sweeps: Vec::new(),
+            vacating: Vec::new(),
             is_linked: false,
             sayings: VecDeque::new(),
             session: None,
@@ -125,7 +128,10 @@ impl GqNode {
 
     /// Whether something of its own waits to be done.
     pub(crate) fn is_busy(&self, machine: &Machine) -> bool {
-        self.read < machine.log.records.len() || !self.gone.is_empty() || !self.sweeps.is_empty()
+        self.read < machine.log.records.len()
+            || !self.gone.is_empty()
+            || !self.sweeps.is_empty()
+            || !self.vacating.is_empty()
     }
 
     pub(crate) fn unlink(&mut self) {
@@ -163,6 +169,9 @@ impl At<'_> {
         self.read_log(&mut todo);
         for key in std::mem::take(&mut self.life.gone) {
             self.decide(Input::SupervisorGone { key }, &mut todo);
+        }
+        for key in std::mem::take(&mut self.life.vacating) {
+            self.decide(Input::Vacated { key }, &mut todo);
         }
         self.settle(todo);
     }
@@ -293,6 +302,7 @@ impl Hands for At<'_> {
                 self.machine.control(key, control, self.now);
             }
             Effect::Sweep { key, .. } => self.life.sweeps.push(key),
+            Effect::Vacate(key) => self.life.vacating.push(key),
             Effect::Forget(key) => {
                 let is_over = |life: &crate::machine::Life| !life.supervised && !life.is_alive();
                 if self.machine.lives.get(&key).is_some_and(is_over) {

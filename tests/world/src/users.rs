@@ -6,7 +6,7 @@ use crate::{
     spool::{JobFile, Spool},
     truth::Truth,
 };
-use gq_engine::{Actor, Answer, ClientId, Input, Selection, Submission, Verb};
+use gq_engine::{Actor, Answer, ClientId, Input, Past, Selection, Submission, Verb};
 use gq_model::{Change, JobId, JobRef, JobSpec, Seconds, SignalTo, Token, Uid};
 
 const ROOT: Uid = Uid(0);
@@ -136,7 +136,7 @@ impl Users {
             let submission = submission(file, &asker.drop_name);
             let client = self.client();
             asker.client = Some(client);
-            let past = gqd.keeper.past(&gqd.cluster, submission.spec.dependency.as_ref(), false);
+            let past = past(gqd, &submission);
             gqd.inputs.push(Input::Submit { client: Some(client), submission, known, past });
             rest.push(asker);
         }
@@ -152,7 +152,7 @@ impl Users {
             let Some(file) = spool.file(&format!("drop/{drop_name}")) else { continue };
             let submission = submission(file, &drop_name);
             let known = gqd.keeper.store.token(submission.token).unwrap_or_else(|error| panic!("{error}"));
-            let past = gqd.keeper.past(&gqd.cluster, submission.spec.dependency.as_ref(), false);
+            let past = past(gqd, &submission);
             gqd.inputs.push(Input::Submit { client: None, submission, known, past });
         }
     }
@@ -237,6 +237,12 @@ impl Users {
         let (nodes, drain) = (vec![node.clone()], reason.map(str::to_owned));
         gqd.inputs.push(Input::Nodes { client, by: actor(ROOT), nodes, drain });
     }
+}
+
+/// What became of the jobs that a submission waits for.
+fn past(gqd: &Gqd, submission: &Submission) -> Vec<Past> {
+    let past = gqd.keeper.past(&gqd.cluster, submission.spec.dependency.as_ref(), false);
+    past.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// An id is printed.

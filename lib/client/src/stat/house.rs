@@ -3,7 +3,7 @@
 use super::table::{Column, Table};
 use crate::{out::Out, trouble::Trouble};
 use anstyle::{AnsiColor, Style};
-use gq_model::{CardHealth, MiB, format_limit, format_size};
+use gq_model::{MiB, format_limit, format_size};
 use gq_proto::{CardView, NodeView, PartitionView};
 use std::{borrow::Cow, fmt::Write};
 
@@ -50,10 +50,7 @@ fn lines(node: &NodeView) -> Vec<Line<'_>> {
 
 fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
     let card = &view.card;
-    let trouble = match &card.health {
-        CardHealth::Good => node.reason.as_deref().map(Cow::from),
-        CardHealth::Failed(why) => Some(Cow::from(why.as_str())),
-    };
+    let trouble = card.health.trouble().or(node.reason.as_deref()).map(Cow::from);
     let whole = Line {
         node,
         gpu: card.index.to_string(),
@@ -68,7 +65,7 @@ fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
         kind: &slice.profile,
         memory: slice.memory_mib,
         holder: slice.job.as_deref().unwrap_or(NONE),
-        trouble: trouble.clone(),
+        trouble: trouble.clone().or_else(|| slice.trouble.as_deref().map(Cow::from)),
     });
     std::iter::once(whole).chain(slices).collect()
 }

@@ -2,7 +2,7 @@
 //! written as `\u` and four digits.
 
 use crate::escape::is_harmful;
-use gq_model::{CardHealth, MiB, Seconds, Timestamp};
+use gq_model::{MiB, Seconds, Timestamp};
 use gq_proto::{ArrayView, CardView, ExplanationView, JobView, NodeView, PartitionView};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Formatter};
@@ -290,6 +290,7 @@ struct Slice<'a> {
     memory_mib: Option<MiB>,
     start: Option<u8>,
     units: Option<u8>,
+    failed: Option<&'a str>,
     job: Option<&'a str>,
 }
 
@@ -318,6 +319,7 @@ impl<'a> Card<'a> {
             memory_mib: slice.memory_mib,
             start: slice.placement.map(|placement| placement.start),
             units: slice.placement.map(|placement| placement.size),
+            failed: slice.trouble.as_deref(),
             job: slice.job.as_deref(),
         });
         Self {
@@ -326,10 +328,7 @@ impl<'a> Card<'a> {
             model: &card.model,
             memory_mib: card.memory,
             mig: card.mig,
-            failed: match &card.health {
-                CardHealth::Good => None,
-                CardHealth::Failed(why) => Some(why),
-            },
+            failed: card.health.trouble(),
             nvlink: &card.nvlink,
             job: view.job.as_deref(),
             slices: slices.collect(),

@@ -448,6 +448,7 @@ fn house() -> NodeView {
         gpu_instance: None,
         compute_instance: None,
         placement: None,
+        health: CardHealth::Good,
     };
     let card = |index, mig, slices: Vec<Slice>, health| Card {
         index,
@@ -471,6 +472,7 @@ fn house() -> NodeView {
         uuid: None,
         memory_mib: Some(MiB(40 << 10)),
         placement: None,
+        trouble: None,
         job: job.map(str::to_owned),
     };
     NodeView {

@@ -73,9 +73,11 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::Reservation => {
             "its advance reservation is not open, or one of others would begin before it could end: see gqctl reservations"
         }
-        Reason::CardsUnavailable => "the cards or slices it asks for are failing or gone: see gqstat --nodes",
+        Reason::CardsUnavailable => {
+            "the cards or slices it asks for are failing, gone or used by somebody else: see gqstat --nodes"
+        }
         Reason::Preempted => "it makes or made room for a more important job",
-        Reason::CardGone => "a card or slice it was given is gone",
+        Reason::CardGone => "a card or slice it was given failed or is gone",
         Reason::Requeued => "it was put back into the queue",
     }
 }

@@ -23,6 +23,7 @@ pub fn cut_card(index: u32, model: &str, memory: u64, slices: &[(&str, u8)]) -> 
             gpu_instance: None,
             compute_instance: None,
             placement: Some(Placement { start: *start, size }),
+            health: CardHealth::Good,
         }
     };
     let slices = slices.iter().map(slice).collect();
@@ -38,6 +39,7 @@ pub fn declared_card(index: u32, slices: u8) -> Card {
         gpu_instance: None,
         compute_instance: None,
         placement: None,
+        health: CardHealth::Good,
     };
     Card { mig: true, slices: (0..slices).map(|_| slice.clone()).collect(), ..card(index) }
 }
@@ -91,10 +93,18 @@ fn some_card() -> impl Strategy<Value = Card> {
         1 => Just(cut_card(0, "RTX PRO 6000", 97_887, &[("1g.24gb", 9)])),
         1 => (0..20u8).prop_map(|slices| declared_card(0, slices)),
     ];
-    (kinds, prop::bool::weighted(0.2)).prop_map(|(card, failed)| {
-        let health = if failed { CardHealth::Failed("fan".into()) } else { CardHealth::Good };
-        Card { health, ..card }
+    let fails = |fails: bool| if fails { CardHealth::Failed("fan".into()) } else { CardHealth::Good };
+    (kinds, prop::bool::weighted(0.2), any::<u32>()).prop_map(move |(card, failed, bad)| {
+        let slices = card.slices.into_iter().zip(0..);
+        let slices = slices.map(|(it, at)| Slice { health: fails(bad >> at & 3 == 3), ..it }).collect();
+        Card { health: fails(failed), slices, ..card }
     })
+}
+
+/// The card of this index, with names of its own.
+fn named(card: Card, index: u32) -> Card {
+    let name = |slice: Slice| Slice { uuid: slice.uuid.map(|uuid| format!("{uuid}-{index}")), ..slice };
+    Card { index, slices: card.slices.into_iter().map(name).collect(), ..card }
 }
 
 proptest! {
@@ -103,7 +113,7 @@ proptest! {
         cards in prop::collection::vec(some_card(), 0..24),
     ) {
         let cards: Vec<Card> =
-            cards.into_iter().zip(0..).map(|(card, index)| Card { index: index * 3, ..card }).collect();
+            cards.into_iter().zip(0..).map(|(card, index)| named(card, index * 3)).collect();
         let layout = Layout::of(&cards);
         let mut all: Units = 0;
         for (at, card) in cards.iter().enumerate() {
@@ -112,7 +122,10 @@ proptest! {
             prop_assert_eq!(slot.mask().count_ones(), slot.units);
             prop_assert_eq!(all & slot.mask(), 0, "card {} shares units", card.index);
             all |= slot.mask();
-            let good = if card.health == CardHealth::Good { slot.mask() } else { 0 };
+            let mut good = if card.health == CardHealth::Good { slot.mask() } else { 0 };
+            for (at, _) in card.slices.iter().enumerate().filter(|(_, slice)| !slice.health.is_good()) {
+                good &= !slice_place(card, at).map_or(0, |place| slot.placed(place));
+            }
             prop_assert_eq!(layout.good() & slot.mask(), good);
         }
         prop_assert_eq!(layout.good() & !all, 0);
@@ -147,4 +160,29 @@ fn a_card_without_units_is_no_trouble_wherever_it_lies() {
     assert_eq!(laid.iter().filter(|laid| **laid).count(), MAX_NODE_UNITS as usize);
     assert_eq!(laid[whole as usize..], [false, true, false, false]);
     assert_eq!(layout.good(), Units::MAX);
+}
+
+/// A node that was begun anew without one of its cards numbers the others otherwise: what runs hold is theirs still.
+#[test]
+fn what_is_held_is_known_by_its_name() {
+    let whole = |index: u32, name: &str| Card { uuid: Some(format!("GPU-{name}")), ..card(index) };
+    let cut = named(cut_card(0, "A30", 24_576, &[("1g.6gb", 3)]), 3);
+    let before = vec![whole(0, "a"), whole(1, "b"), whole(2, "c"), cut.clone()];
+    let slice = uses_of(&before).into_iter().find(|one| one.uuid == cut.slices[0].uuid).unwrap();
+    let held = |index: u32, name: &str| CardUse {
+        index,
+        uuid: Some(format!("GPU-{name}")),
+        slice: None,
+        placement: None,
+    };
+    let after = vec![whole(0, "a"), whole(1, "c"), Card { index: 2, ..cut.clone() }];
+    let layout = Layout::of(&after);
+    let units = |one: CardUse| layout.units(&after, &[one]);
+    let mask = |at: usize| layout.slot(at).unwrap().mask();
+    assert_eq!((units(held(0, "a")), units(held(2, "c"))), (mask(0), mask(1)));
+    assert_eq!(units(held(1, "b")), 0, "it is gone, and the card of its number is another");
+    assert_eq!(units(slice.clone()), layout.slot(2).unwrap().placed(slice.placement.unwrap()));
+    // What is left of a card that does not tell its name is known by its number.
+    let nameless = vec![whole(0, "a"), card(1)];
+    assert_eq!(Layout::of(&nameless).units(&nameless, &[held(1, "b")]), 2);
 }

@@ -118,6 +118,7 @@ mod tests {
                     gpu_instance: None,
                     compute_instance: None,
                     placement: None,
+                    health: gq_model::CardHealth::Good,
                 };
                 let mut slices: Vec<Slice> = kinds.iter().map(slice).collect();
                 let names: Vec<_> = slices.iter().map(|slice| slice.profile.clone()).collect();

@@ -242,6 +242,7 @@ fn cut(compute: u8, start: u8) -> gq_model::Card {
         gpu_instance: None,
         compute_instance: None,
         placement: Some(Placement { start, size: profile.size }),
+        health: gq_model::CardHealth::Good,
     });
     whole
 }

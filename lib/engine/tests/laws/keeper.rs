@@ -138,6 +138,11 @@ fn check_end(before: &Job, key: RunKey, outcome: &Outcome, next: Next) {
 impl Keeper for Disk {
     type Error = &'static str;
 
+    /// It is full, or it keeps all.
+    fn is_undone(_error: &Self::Error) -> bool {
+        true
+    }
+
     fn keep(&mut self, record: &Record<'_>) -> Result<(), Self::Error> {
         if self.full {
             return Err("the disk is full");

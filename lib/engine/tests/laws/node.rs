@@ -203,6 +203,7 @@ impl FakeNode {
                 gpu_instance: None,
                 compute_instance: None,
                 placement: Some(placement),
+                health: gq_model::CardHealth::Good,
             });
             changed = true;
         }

@@ -1,7 +1,9 @@
 //! Random histories, and the laws that hold on each of them.
 
 use crate::samples::{NOW, assignment, boot, ended, identity, key, stop};
-use gq_model::{BootId, EndReason, Epoch, Reason, RunKey, Seconds, Seq, SignalTo, Timestamp};
+use gq_model::{
+    Assignment, BootId, CardUse, EndReason, Epoch, Reason, RunKey, Seconds, Seq, SignalTo, Timestamp,
+};
 use gq_nodecore::{Control, Effect, Input, Machine, Node, Order, Record, Report, StopWhy};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +32,19 @@ enum Step {
     Ended,
 }
 
+fn has_cards(key: RunKey) -> bool {
+    key.job.0.is_multiple_of(2)
+}
+
+/// An assignment, for every second job with a card.
+fn given(key: RunKey, boot: BootId) -> Box<Assignment> {
+    let mut given = assignment(key, boot);
+    if has_cards(key) {
+        given.cards.push(CardUse { index: 0, uuid: Some("GPU-1".into()), slice: None, placement: None });
+    }
+    given
+}
+
 struct World {
     seed: u64,
     dice: Dice,
@@ -43,6 +58,8 @@ struct World {
     /// Dead supervisors that the node was not told of.
     deaths: Vec<RunKey>,
     sweeps: Vec<RunKey>,
+    /// Runs whose cards are to be looked at.
+    leaving: Vec<RunKey>,
     /// Processes left behind by killed supervisors.
     strays: BTreeMap<RunKey, u32>,
     orders: Vec<Order>,
@@ -72,6 +89,7 @@ impl World {
             supervisors: BTreeMap::new(),
             deaths: Vec::new(),
             sweeps: Vec::new(),
+            leaving: Vec::new(),
             strays: BTreeMap::new(),
             orders: Vec::new(),
             delivered: 0,
@@ -114,6 +132,8 @@ impl World {
             }
             let first = matches!(report, Report::Joined { .. });
             assert_eq!(first, seq.0 == 1, "seed {}: Joined is the first letter and no other", self.seed);
+            let early = self.leaving.iter().find(|key| report.end_of() == Some(**key));
+            assert_eq!(early, None, "seed {}: an end was told before its cards were looked at", self.seed);
             self.sent.insert((self.epoch, seq.0), report);
         }
     }
@@ -146,6 +166,10 @@ impl World {
                 }
             }
             Effect::Sweep { key, .. } => self.sweeps.push(key),
+            Effect::Vacate(key) => {
+                assert!(has_cards(key), "seed {seed}: {key} held no cards");
+                self.leaving.push(key);
+            }
             Effect::Forget(key) => {
                 let is_end = |r: &Report| r.end_of() == Some(key);
                 assert!(
@@ -170,6 +194,7 @@ impl World {
         self.log.append(&mut self.unread);
         self.deaths.clear();
         self.sweeps.clear();
+        self.leaving.clear();
         self.node = Node::restore(identity(self.epoch, self.boot), self.log.iter().cloned());
         let life = self.epoch;
         for key in self.node.unsure().collect::<Vec<_>>() {
@@ -272,12 +297,12 @@ impl World {
         let order = match self.dice.pick(8) {
             0 => Order::Stop(key(job, last.max(1)), stop(StopWhy::Requeue)),
             1 => Order::Stop(key(job, last + 1), stop(StopWhy::Cancel)),
-            2 if last > 0 => Order::Start(assignment(key(job, last), self.boot)),
+            2 if last > 0 => Order::Start(given(key(job, last), self.boot)),
             3 => self.some_wish(key(job, last.max(1))),
             n => {
                 self.next_run.insert(job, last + 1);
                 let boot = if n == 4 && self.dice.one_in(4) { boot(99) } else { self.boot };
-                Order::Start(assignment(key(job, last + 1), boot))
+                Order::Start(given(key(job, last + 1), boot))
             }
         };
         self.orders.push(order);
@@ -290,7 +315,10 @@ impl World {
             5..=8 => self.supervisor(),
             9 | 10 => self.read_log(),
             11 => self.tell_deaths(),
-            12 => self.sweep(),
+            12 => {
+                self.sweep();
+                self.vacate();
+            }
             13 => {
                 self.link = !self.link;
                 self.input(if self.link { Input::LinkUp } else { Input::LinkDown });
@@ -313,6 +341,12 @@ impl World {
             && let Some(key) = self.deaths.pop()
         {
             self.input(Input::SupervisorGone { key });
+        }
+    }
+
+    fn vacate(&mut self) {
+        if let Some(key) = self.leaving.pop() {
+            self.input(Input::Vacated { key });
         }
     }
 
@@ -343,6 +377,7 @@ impl World {
             self.supervisor();
             self.tell_deaths();
             self.sweep();
+            self.vacate();
             if !self.link {
                 self.link = true;
                 self.input(Input::LinkUp);

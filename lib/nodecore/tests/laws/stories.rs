@@ -1,10 +1,27 @@
 //! What a node does, one story each.
 
 use crate::samples::{NOW, assignment, boot, ended, identity, joined, key};
-use gq_model::{End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
+use gq_model::{Card, CardHealth, CardUse, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
 use gq_nodecore::{
     Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, TurnAway,
 };
+
+fn cards(count: u32) -> Vec<Card> {
+    let card = |index| Card {
+        index,
+        uuid: None,
+        model: "A".into(),
+        memory: MiB(1),
+        minor: None,
+        nvlink: Vec::new(),
+        mig: false,
+        slices: Vec::new(),
+        grid: None,
+        fixed: false,
+        health: CardHealth::Good,
+    };
+    (0..count).map(card).collect()
+}
 
 #[test]
 fn a_controller_of_an_earlier_life_or_an_older_copy_is_turned_away() {
@@ -81,23 +98,6 @@ fn an_exit_is_not_told_in_the_same_breath_as_the_end() {
 #[test]
 fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
     let mut node = joined(Vec::new());
-    let cards = |n: u32| -> Vec<gq_model::Card> {
-        (0..n)
-            .map(|index| gq_model::Card {
-                index,
-                uuid: None,
-                model: "A".into(),
-                memory: MiB(1),
-                minor: None,
-                nvlink: Vec::new(),
-                mig: false,
-                slices: Vec::new(),
-                grid: None,
-                fixed: false,
-                health: gq_model::CardHealth::Good,
-            })
-            .collect()
-    };
     node.decide(Input::Cards(cards(0)));
     assert!(node.number().is_empty());
     for n in [1, 2, 3] {
@@ -107,4 +107,39 @@ fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
     assert_eq!(first, [(Seq(2), Report::Cards(cards(1)))]);
     node.decide(Input::Acked { epoch: Epoch(3), up_to: Seq(2) });
     assert_eq!(node.number(), [(Seq(3), Report::Cards(cards(3)))]);
+}
+
+/// Whoever is given the cards of a run next must know first what was found of them.
+#[test]
+fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
+    let mut node = joined(Vec::new());
+    let mut given = assignment(key(1, 1), boot(1));
+    given.cards.push(CardUse { index: 0, uuid: Some("GPU-0".into()), slice: None, placement: None });
+    let effects = node.decide(Input::Order { seq: Seq(1), order: Order::Start(given), at: NOW });
+    assert!(matches!(effects[..], [Effect::Append(_), Effect::Launch(_)]), "{effects:?}");
+    let started = Record::Started { key: key(1, 1), at: Timestamp(1) };
+    for record in [Record::Up { key: key(1, 1) }, started, ended(key(1, 1))] {
+        let is_end = matches!(record, Record::Ended { .. });
+        let effects = node.decide(Input::Logged(record));
+        assert_eq!(effects == [Effect::Vacate(key(1, 1))], is_end, "{effects:?}");
+    }
+    // A report of its cards is on its way, and another waits until that is acknowledged.
+    node.decide(Input::Cards(cards(1)));
+    assert_eq!(node.number().len(), 2, "its start and the cards");
+    node.decide(Input::Cards(cards(2)));
+    // It holds them still: it is no end to whom one asks, and nothing that would have to be stopped.
+    assert!(node.lives(key(1, 1)));
+    assert_eq!(node.decide(Input::SupervisorGone { key: key(1, 1) }), []);
+    let stop = Order::Stop(key(1, 1), crate::samples::stop(gq_nodecore::StopWhy::Cancel));
+    let effects = node.decide(Input::Order { seq: Seq(2), order: stop, at: NOW });
+    assert!(matches!(effects[..], [Effect::Append(_)]), "{effects:?}");
+    assert!(node.number().is_empty());
+    assert_eq!(node.decide(Input::Vacated { key: key(1, 1) }), []);
+    let told: Vec<Report> = node.number().into_iter().map(|(_, report)| report).collect();
+    assert!(
+        matches!(&told[..], [Report::Cards(found), Report::Ended { .. }] if *found == cards(2)),
+        "{told:?}"
+    );
+    assert_eq!(node.decide(Input::Vacated { key: key(1, 1) }), [], "once");
+    assert!(node.number().is_empty() && !node.lives(key(1, 1)));
 }

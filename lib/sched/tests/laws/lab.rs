@@ -59,6 +59,7 @@ pub fn cut(index: u32, model: &str, gib: u64, slices: &[(&str, u8)]) -> Card {
             gpu_instance: None,
             compute_instance: None,
             placement: Some(Placement { start: *start, size: profile.size }),
+            health: gq_model::CardHealth::Good,
         }
     };
     let slices = slices.iter().map(slice).collect();
@@ -74,6 +75,7 @@ pub fn declared(index: u32, slices: u8) -> Card {
         gpu_instance: None,
         compute_instance: None,
         placement: None,
+        health: gq_model::CardHealth::Good,
     };
     Card { mig: true, slices: (0..slices).map(|_| slice.clone()).collect(), ..card(index, "Odd", 80) }
 }

@@ -1,165 +1,9 @@
 //! Turns over a real database: what a turn wrote is what the next life of the controller begins with, and what the past is asked for.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on may stop")]
 
-use gq_cluster::{
-    Booked, Booking, Cluster, Demand, Event, Job, Link, Memory, NewJob, Next, Payer, Shape, Usage,
-};
-use gq_model::{
-    BootId, CardAsk, CardUse, ClusterId, End, IndexSet, JobId, LicenceAsk, MiB, Outcome, Reason, RunKey,
-    RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
-};
-use gq_store::{Batch, History, Place, PlaceError, Store, StoreError};
-use std::sync::Arc;
-
-const ANN: Uid = Uid(1001);
-const NOW: Timestamp = Timestamp::from_secs(1_000_000);
-const KEY: RunKey = RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(1) };
-
-/// A controller: its folder, its store, its state.
-struct Life {
-    place: Place,
-    store: Store,
-    cluster: Cluster,
-    _dir: Arc<tempfile::TempDir>,
-}
-
-impl Life {
-    fn first() -> Self {
-        let dir = Arc::new(tempfile::tempdir().unwrap());
-        let place = Place::init(&dir.path().join("state"), ClusterId([7; 16]), "test").unwrap();
-        Self { store: place.store().unwrap(), cluster: Cluster::default(), place, _dir: dir }
-    }
-
-    /// The next life, which knows what is on disk.
-    fn next(self) -> Self {
-        drop(self.store);
-        let store = self.place.store().unwrap();
-        let cluster = store.load().unwrap();
-        Self { store, cluster, ..self }
-    }
-
-    fn turn(&mut self, events: &[Event]) {
-        let mut steps: Vec<(&Event, Option<Arc<Job>>)> = Vec::new();
-        for event in events {
-            let before = event.job().and_then(|id| self.cluster.job(id)).map(Arc::clone);
-            self.cluster.apply(event).unwrap();
-            steps.push((event, before));
-        }
-        let batch = Batch {
-            at: NOW,
-            steps: steps.iter().map(|(event, before)| (*event, before.as_deref())).collect(),
-            cluster: &self.cluster,
-            letters: Vec::new(),
-            acknowledged: &[],
-        };
-        self.store.commit(&batch).unwrap();
-    }
-
-    fn history(&self) -> History {
-        History::open(&self.place.database()).unwrap()
-    }
-}
-
-fn submitted() -> Event {
-    let demand = Demand {
-        cpus: 1,
-        memory: Memory::Amount(MiB(64)),
-        cards: CardAsk { count: 1, ..CardAsk::default() },
-        exclusive: false,
-    };
-    let shape = Shape {
-        partition: "main".into(),
-        demand,
-        time_limit: Some(Seconds(60)),
-        time_min: None,
-        features: Vec::new(),
-        nodelist: Vec::new(),
-        exclude: Vec::new(),
-        licences: vec![LicenceAsk { name: "matlab".into(), count: 2 }],
-        reservation: Some("course".into()),
-        slices_by_memory: false,
-    };
-    let payer = Payer {
-        uid: ANN,
-        partition: "main".into(),
-        account: Some("physics".into()),
-        qos: Some("debug".into()),
-    };
-    Event::Submitted(Box::new(NewJob {
-        id: JobId(1),
-        uid: ANN,
-        user: "ann".into(),
-        token: Token([7; 16]),
-        spec: serde_json::from_str(r#"{"name":"sim","work_dir":"/","umask":18}"#).unwrap(),
-        job_file: "jobs/00/1.job".into(),
-        sha256: "00".into(),
-        at: NOW,
-        shape: Arc::new(shape),
-        payer: Arc::new(payer),
-        priority: 0,
-        held: None,
-        not_before: None,
-        array: false,
-        at_once: None,
-        waits: None,
-        main: None,
-        tasks: IndexSet::range(0, 0),
-    }))
-}
-
-fn node() -> [Event; 2] {
-    let card = serde_json::from_str(r#"{"index":0,"model":"A100","memory":81920}"#).unwrap();
-    let node: gq_model::NodeName = "ws1".parse().unwrap();
-    [
-        Event::NodeFound {
-            node: node.clone(),
-            boot: Some(BootId([1; 16])),
-            cpus: 4,
-            memory: MiB(4096),
-            features: Vec::new(),
-            cards: vec![card],
-        },
-        Event::NodeSeen { node, link: Link::Up },
-    ]
-}
-
-fn booking(name: &str) -> Booking {
-    Booking {
-        name: name.into(),
-        start: NOW.after(Seconds(3600)),
-        end: NOW.after(Seconds(7200)),
-        takes: vec![Booked { node: "ws1".parse().unwrap(), cards: Some(vec![0]) }],
-        users: vec![ANN],
-        accounts: vec!["physics".into()],
-        maintenance: false,
-    }
-}
-
-fn charged(account: Option<&str>, charge: u64) -> Event {
-    Event::Charged { account: account.map(str::to_string), uid: ANN, usage: Usage { charge, at: NOW } }
-}
-
-fn allocated() -> Event {
-    Event::Allocated {
-        key: KEY,
-        node: "ws1".parse().unwrap(),
-        boot: BootId([1; 16]),
-        cpus: 1,
-        memory: MiB(64),
-        cards: vec![CardUse { index: 0, uuid: None, slice: None, placement: None }],
-        exclusive: false,
-        rate: 1010,
-        promised: Some(NOW.after(Seconds(3))),
-        own_limit: None,
-        at: NOW.after(Seconds(5)),
-    }
-}
-
-fn ended(next: Next) -> Event {
-    let outcome = Outcome::without_exit(End::Completed, Reason::None, "");
-    let at = NOW.after(Seconds(9));
-    Event::RunEnded { key: KEY, outcome, started: Some(NOW.after(Seconds(6))), at, next }
-}
+use crate::life::{ANN, Life, NOW, allocated, booking, charged, ended, node, submitted};
+use gq_cluster::{Event, Next, Usage};
+use gq_model::{End, IndexSet, JobId, Outcome, Reason, RunKey, RunNumber, Seconds, TaskIndex, Token};
+use gq_store::{Place, PlaceError, StoreError};
 
 #[test]
 fn reservations_and_use_of_cards_outlive_the_controller() {
@@ -334,26 +178,43 @@ fn the_columns_of_a_run_are_what_reports_look_for() {
     assert_eq!(numbers, [None, Some(NOW.after(Seconds(3)).0), Some(1010), Some(1000)]);
 }
 
-#[test]
-fn a_file_of_the_format_before_is_read_and_goes_on() {
-    let mut life = Life::first();
-    life.turn(&node());
-    life.turn(&[submitted(), allocated()]);
-    drop(life.store);
-    let conn = rusqlite::Connection::open(life.place.database()).unwrap();
-    let old = "ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts; UPDATE meta SET value = 2 WHERE key = 'format'";
-    conn.execute_batch(old).unwrap();
+/// Makes the file of a queue one of an older format.
+fn grow_old(place: &Place, format: i64) {
+    let conn = rusqlite::Connection::open(place.database()).unwrap();
+    for table in ["meta", "job", "node", "outbox", "inbox", "token", "booking", "usage", "run"] {
+        conn.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN crc")).unwrap();
+    }
+    if format < 3 {
+        conn.execute_batch("ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts")
+            .unwrap();
+    }
+    conn.execute("UPDATE meta SET value = ? WHERE key = 'format'", [format]).unwrap();
     conn.close().unwrap();
-    life.store = life.place.store().unwrap();
-    life.turn(&[ended(Next::Over)]);
-    let job = life.history().job(JobId(1)).unwrap().unwrap();
-    assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
-    assert!(job.runs[0].time_limit.is_some() && job.runs[0].restarts == Some(0));
+}
+
+#[test]
+fn a_file_of_a_format_before_is_read_and_goes_on() {
+    for format in [2, 3] {
+        let mut life = Life::first();
+        life.turn(&node());
+        life.turn(&[Event::Booked(Box::new(booking("course"))), charged(None, 5)]);
+        life.turn(&[submitted(), allocated()]);
+        drop(life.store);
+        grow_old(&life.place, format);
+        life.store = life.place.store().unwrap();
+        life.turn(&[ended(Next::Over)]);
+        let life = life.next();
+        let job = life.history().job(JobId(1)).unwrap().unwrap();
+        assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
+        assert!(job.runs[0].time_limit.is_some() && job.runs[0].restarts == Some(0));
+        assert_eq!(life.cluster.ledger().usage_of(None, ANN).charge, 5);
+        assert!(life.store.token(Token([7; 16])).unwrap().is_some());
+    }
 }
 
 #[test]
 fn files_of_another_format_are_refused_untouched() {
-    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 3")] {
+    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 4")] {
         let life = Life::first();
         drop(life.store);
         let path = life.place.database();

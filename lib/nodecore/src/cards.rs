@@ -1,0 +1,46 @@
+//! The cards of a node as they are told, and that those of a run are looked at before its end is said. Never decides whether a card fails.
+
+use crate::{
+    Effect, Node, Report,
+    run::{Run, Stage},
+};
+use alloc::vec::Vec;
+use gq_model::{Card, RunKey};
+
+impl Node {
+    /// Takes in a look at the cards. What they are is told when the report of them before is acknowledged, so that a card that comes and goes
+    /// makes no heap of reports.
+    pub(crate) fn look_at_cards(&mut self, cards: Vec<Card>) {
+        if !self.joined {
+            return;
+        }
+        if self.outbox.owes_cards() {
+            self.cards_next = Some(cards);
+        } else {
+            self.tell_cards(cards);
+        }
+    }
+
+    /// Tells the cards as they were looked at last, whatever is owed: whoever is given the cards of a run whose end is said next must not be
+    /// given what was found to fail.
+    pub(crate) fn tell_cards_first(&mut self) {
+        if let Some(cards) = self.cards_next.take() {
+            self.tell_cards(cards);
+        }
+    }
+
+    fn tell_cards(&mut self, cards: Vec<Card>) {
+        if cards != self.cards {
+            self.cards.clone_from(&cards);
+            self.outbox.push(Report::Cards(cards));
+        }
+    }
+
+    /// The cards of a run that has ended were looked at.
+    pub(crate) fn vacated(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+        let Some(Run { stage: Stage::Vacating(end), .. }) = self.runs.get(&key) else { return };
+        let end = end.clone();
+        self.tell_cards_first();
+        self.say_end(key, end, todo);
+    }
+}
