@@ -201,6 +201,37 @@ fn a_job_that_waits_is_changed_in_every_word() {
 }
 
 #[test]
+fn without_limit_means_as_long_as_the_partition_allows() {
+    let tables = "[[partition]]\nname = \"main\"\ndefault_time = \"10m\"\nmax_time = \"8h\"\n[[partition]]\nname = \"endless\"\n\
+                  default_time = \"10m\"\n";
+    let lab = Plan::new().node("n1", &cards(0)).tables(tables).start();
+    let limit = |job: Job<'_>| job.view()["time_limit"].as_u64();
+    let said = |options: &str| limit(lab.submit(&format!("-H {options}"), "true"));
+    assert_eq!((said(""), said("-p endless")), (Some(600), Some(600)), "the usual time");
+    for word in ["0", "UNLIMITED", "infinite"] {
+        let told = |partition: &str| said(&format!("-t {word} -p {partition}"));
+        assert_eq!((told("main"), told("endless")), (Some(28_800), None), "{word}");
+    }
+    let variable = finish(lab.client("gqsub").env("GQSUB_TIME", "UNLIMITED").args([
+        "--parsable",
+        "-H",
+        "--wrap",
+        "true",
+    ]));
+    assert_eq!(limit(lab.job(&variable.ok())), Some(28_800));
+    // The same said of a job that is there, waiting or running.
+    let waits = lab.submit("-H -t 5", "true");
+    let runs = lab.submit("-t 5", "sleep 600").running();
+    lab.ctl(&format!("update {} {} --time=UNLIMITED", waits.id, runs.id));
+    assert_eq!((limit(waits), limit(runs)), (Some(28_800), Some(28_800)));
+    lab.ctl(&format!("update {} --partition=endless", waits.id));
+    assert_eq!(limit(waits), None, "as long as its new partition allows");
+    lab.ctl(&format!("update {} --time=+1h", runs.id));
+    lab.ctl(&format!("update {} --time=0", runs.id));
+    assert_eq!(limit(runs), Some(28_800));
+}
+
+#[test]
 fn the_limit_of_a_job_that_runs_is_changed() {
     let lab = Lab::with_cards(0);
     let job = lab.submit("-t 1h", "touch up; sleep 600").running();

@@ -5,7 +5,7 @@ use gq_cluster::{Event, Job};
 use gq_engine::{Answer, Order, RefusalKind, Selection, Verb};
 use gq_model::{
     Change, End, EndReason, JobId, JobRef, JobState, Reason, RunKey, RunNumber, Seconds, SignalTo, Stage,
-    TaskIndex, Timestamp,
+    TaskIndex, TimeAsk, Timestamp,
 };
 
 fn job(world: &World, id: u64) -> &Job {
@@ -322,13 +322,41 @@ fn a_user_shortens_what_runs_and_an_admin_lengthens_it() {
     world.turn();
     let Answer::Done { count: 0, failures } = &world.post.replies[&longer] else { panic!("it is longer") };
     assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
-    world.command(ANN, Verb::Update(vec![Change::TimeLimit(Some(Seconds(300)))]), named(JobId(id)));
+    world.command(ANN, Verb::Update(vec![Change::TimeLimit(TimeAsk::Limit(Seconds(300)))]), named(JobId(id)));
     world.turn();
     assert_eq!(orders(&world), [&Order::Limit(key(id, 0, 1), Some(Seconds(300)))]);
     assert_eq!(job(&world, id).runs[&TaskIndex(0)].own_limit, Some(Seconds(300)));
     world.command(ROOT, Verb::Update(vec![Change::TimeLimitBy(500)]), named(JobId(id)));
     world.turn();
     assert_eq!(orders(&world), [&Order::Limit(key(id, 0, 1), Some(Seconds(800)))]);
+}
+
+#[test]
+fn a_limit_taken_away_is_what_the_partition_allows_for_what_waits_and_for_what_runs() {
+    let mut world = World::joined();
+    let runs = submitted(&mut world, 1, r#""time_limit":60"#);
+    let waits = submitted(&mut world, 2, r#""hold":true,"time_limit":60"#);
+    go_on(&mut world);
+    let longest = Verb::Update(vec![Change::TimeLimit(TimeAsk::Longest)]);
+    let limits = |world: &World| {
+        let of = |id| job(world, id).shape.time_limit.map(|limit| limit.0);
+        (of(waits), job(world, runs).runs[&TaskIndex(0)].own_limit)
+    };
+    world.policy.partitions[0].max_time = Some(Seconds(3600));
+    world.command(ROOT, longest.clone(), Selection { users: vec![ANN], ..Selection::default() });
+    world.turn();
+    assert_eq!(limits(&world), (Some(3600), Some(Seconds(3600))));
+    assert_eq!(orders(&world), [&Order::Limit(key(runs, 0, 1), Some(Seconds(3600)))]);
+    // What runs is given more by an admin alone, however that is said.
+    world.policy.partitions[0].max_time = None;
+    let client = world.command(ANN, longest.clone(), named(JobId(runs)));
+    world.turn();
+    let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it is longer") };
+    assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
+    world.command(ROOT, longest, Selection { users: vec![ANN], ..Selection::default() });
+    world.turn();
+    assert_eq!(limits(&world), (None, Some(gq_cluster::UNLIMITED)));
+    assert_eq!(orders(&world), [&Order::Limit(key(runs, 0, 1), None)]);
 }
 
 #[test]
@@ -339,7 +367,7 @@ fn what_waits_is_updated_as_it_would_be_submitted() {
         Change::Partition("high".into()),
         Change::Name("better".into()),
         Change::Comment("now".into()),
-        Change::TimeLimit(Some(Seconds(50))),
+        Change::TimeLimit(TimeAsk::Limit(Seconds(50))),
     ];
     world.command(ANN, Verb::Update(changes), named(JobId(id)));
     world.turn();
