@@ -71,6 +71,7 @@ impl Cluster {
                     own_limit: *own_limit,
                     stage: self.job(key.job).map(|job| job.stage()).unwrap_or_default(),
                     suspended: None,
+                    stood_still: 0,
                     phase: Phase::Starting,
                     stopping: None,
                 };

@@ -160,6 +160,9 @@ pub struct Run {
     /// Since when it is suspended, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Timestamp>,
+    /// How long it was suspended before that, in microseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stood_still: u64,
     /// Where it stands.
     pub phase: Phase,
     /// Why it is being stopped, when it is.
@@ -174,6 +177,10 @@ impl Run {
             Phase::Starting => None,
             Phase::Running { since } | Phase::Completing { since, .. } => Some(since),
         }
+    }
+    /// How long it was suspended until `at`, in microseconds, a suspension that lasts counted with the rest.
+    pub fn stood_still_until(&self, at: Timestamp) -> u64 {
+        self.stood_still.saturating_add(self.suspended.map_or(0, |since| at.micros_since(since)))
     }
     /// The state it gives its task while its node is in sight.
     pub fn state(&self) -> JobState {
@@ -401,6 +408,6 @@ impl Job {
     }
 }
 
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }

@@ -115,6 +115,7 @@ impl<'a> Face<'a> {
             restarts: 0,
             stage: None,
             suspended: None,
+            suspended_before: 0,
             dependency: self.spec.dependency.as_ref().map(ToString::to_string),
             deadline: self.spec.deadline,
             time_min: self.spec.time_min,
@@ -274,7 +275,7 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
     if let Some(limit) = run.own_limit {
         view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
     }
-    view.suspended = run.suspended;
+    (view.suspended, view.suspended_before) = (run.suspended, run.stood_still);
     if run.stopping.is_some() && state == JobState::Unknown {
         view.reason_detail = Some(format!("node {} is told when it is back", run.node));
     }
@@ -327,6 +328,7 @@ pub(crate) fn ended_alike(new: &NewJob, alike: &Alike) -> JobView {
         // Where each was, and what it held there, is its own.
         view.nodes.clear();
         view.gpus.clear();
+        view.suspended_before = 0;
         view.reason_detail = None;
     }
     view
@@ -345,6 +347,7 @@ pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
     view.reason_detail = Some(run.outcome.detail.clone()).filter(|detail| !detail.is_empty());
     view.start_time = run.started;
     view.end_time = Some(run.ended);
+    view.suspended_before = run.suspended;
     (view.first_promise, view.last_promise) = (run.first_promise, run.last_promise);
     view.cpus = run.cpus;
     view.memory_mib = run.memory;

@@ -88,6 +88,9 @@ impl Update<'_> {
                     let later = at.filter(|at| *at > self.context.now);
                     self.amend(job, Amendment::NotBefore(later), &mut draft.decision);
                 }
+                Change::Deadline(_) if !job.runs.is_empty() => {
+                    return Err(runs(job, "its deadline cannot change"));
+                }
                 Change::Deadline(at) => draft.spec.deadline = *at,
                 Change::Requeue(requeue) => draft.spec.requeue = Some(*requeue),
             }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::{path::Path, time::Duration};
 
 /// The newest format this program knows.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
 /// The oldest format it reads.
 const OLDEST: i64 = 2;
 /// Pages in the write-ahead log before it is folded into the database: 16 MiB.
@@ -32,6 +32,7 @@ CREATE TABLE run(
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
   rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER,
+  suspended INTEGER,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
@@ -45,6 +46,14 @@ BEGIN IMMEDIATE;
 ALTER TABLE run ADD COLUMN time_limit INTEGER;
 ALTER TABLE run ADD COLUMN restarts INTEGER;
 UPDATE meta SET value = 3 WHERE key = 'format';
+COMMIT;
+";
+
+/// And what makes one of format 3 one of format 4: runs know how long they were suspended.
+const FROM_3: &str = "
+BEGIN IMMEDIATE;
+ALTER TABLE run ADD COLUMN suspended INTEGER;
+UPDATE meta SET value = 4 WHERE key = 'format';
 COMMIT;
 ";
 
@@ -92,8 +101,10 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     let id: String = conn.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?;
     let cluster_id = id.parse().map_err(|e| StoreError::Damaged(format!("meta.cluster: {e}")))?;
     tune(&conn)?;
-    if format == 2 {
-        conn.execute_batch(FROM_2)?;
+    for (from, change) in [(2, FROM_2), (3, FROM_3)] {
+        if format <= from {
+            conn.execute_batch(change)?;
+        }
     }
     conn.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", [epoch])?;
     let epoch = u64::try_from(epoch).map_err(|_| StoreError::Damaged("meta.epoch is negative".into()))?;

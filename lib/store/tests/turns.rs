@@ -341,7 +341,8 @@ fn a_file_of_the_format_before_is_read_and_goes_on() {
     life.turn(&[submitted(), allocated()]);
     drop(life.store);
     let conn = rusqlite::Connection::open(life.place.database()).unwrap();
-    let old = "ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts; UPDATE meta SET value = 2 WHERE key = 'format'";
+    let old = "ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts; ALTER TABLE run DROP COLUMN suspended; \
+               UPDATE meta SET value = 2 WHERE key = 'format'";
     conn.execute_batch(old).unwrap();
     conn.close().unwrap();
     life.store = life.place.store().unwrap();
@@ -349,11 +350,12 @@ fn a_file_of_the_format_before_is_read_and_goes_on() {
     let job = life.history().job(JobId(1)).unwrap().unwrap();
     assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
     assert!(job.runs[0].time_limit.is_some() && job.runs[0].restarts == Some(0));
+    assert_eq!(job.runs[0].suspended, 0);
 }
 
 #[test]
 fn files_of_another_format_are_refused_untouched() {
-    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 3")] {
+    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 4")] {
         let life = Life::first();
         drop(life.store);
         let path = life.place.database();

@@ -25,7 +25,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("array-throttle", "N", "How many tasks of an array run at a time; 0: as many as fit"),
     ("dependency", "TYPE:ID", "What they wait for, as gqsub --dependency takes it; none: nothing any more"),
     ("begin", "TIME", "Do not start them before, as gqsub --begin takes it; none: at any time"),
-    ("deadline", "TIME", "By when they must have ended; none: whenever"),
+    ("deadline", "TIME", "By when they must have ended, of jobs that wait; none: whenever"),
     ("name", "NAME", "Their name"),
     ("comment", "TEXT", "Their comment; an empty one takes it away"),
     ("requeue", "yes|no", "Whether they may run again by themselves"),

@@ -404,17 +404,23 @@ fn a_job_that_cannot_end_before_its_deadline_is_ended_and_one_that_runs_has_unti
     assert!(text.contains("--deadline"), "{text}");
     let limit = |world: &World| {
         world.post.orders.iter().find_map(|(_, _, order)| match order {
-            Order::Start(assignment) => Some((assignment.time_limit, assignment.until_deadline)),
+            Order::Start(assignment) => Some((assignment.time_limit, assignment.deadline)),
             _ => None,
         })
     };
     assert!(job(&world, runs).runs.len() == 1 && limit(&world).is_none());
+    go_on(&mut world);
+    let later = Verb::Update(vec![Change::Deadline(Some(Timestamp(deadline + 1)))]);
+    let client = world.command(ROOT, later, named(JobId(runs)));
+    world.turn();
+    let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it is later") };
+    assert!(failures[0].refusal.text.contains("its deadline cannot change"), "{failures:?}");
     world.now = Timestamp(deadline);
     world.now.0 -= 99_000_000;
     world.turn();
     assert_eq!(world.post.over[&JobId(waits)].end, End::Deadline);
     let cut = submitted(&mut world, 4, &format!(r#""time_limit":400,"time_min":30,"deadline":{deadline}"#));
-    assert_eq!(limit(&world), Some((Some(Seconds(99)), true)));
+    assert_eq!(limit(&world), Some((Some(Seconds(99)), Some(Seconds(99)))));
     assert_eq!(job(&world, cut).runs[&TaskIndex(0)].own_limit, Some(Seconds(99)));
 }
 
@@ -474,6 +480,7 @@ fn what_is_suspended_keeps_what_it_holds_and_its_time_stands_still() {
     report(&mut world);
     assert_eq!(job(&world, id).runs[&TaskIndex(0)].state(), JobState::Suspended);
     world.now = world.now.after(Seconds(100));
+    assert_eq!(job(&world, id).runs[&TaskIndex(0)].stood_still_until(world.now), 100_000_000);
     world.command(ANN, Verb::Continue, named(JobId(id)));
     world.turn();
     for at in 0..world.nodes.len() {
@@ -482,6 +489,7 @@ fn what_is_suspended_keeps_what_it_holds_and_its_time_stands_still() {
     report(&mut world);
     let run = &job(&world, id).runs[&TaskIndex(0)];
     assert_eq!((run.state(), run.counted), (JobState::Running, counted.after(Seconds(100))));
+    assert_eq!((run.stood_still, run.stood_still_until(world.now)), (100_000_000, 100_000_000));
     world.command(ANN, Verb::Signal(10, SignalTo::Batch), named(JobId(id)));
     world.turn();
     assert_eq!(orders(&world), [&Order::Signal(key(id, 0, 1), 10, SignalTo::Batch)]);
