@@ -283,6 +283,9 @@ pub struct Job {
     /// Attempts at the script that runs first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prep_runs: u32,
+    /// As which task it ran; none means the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prep_task: Option<TaskIndex>,
     /// How often tasks that failed were tried again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub retried: BTreeMap<TaskIndex, u32>,
@@ -342,8 +345,10 @@ impl Job {
             ready = ready.without(&barred);
         }
         if self.main.is_some() {
-            // The script that runs first runs once, as the first task.
-            let first = self.waiting.first().filter(|first| self.runs.is_empty() && ready.contains(*first));
+            // The script that runs first runs once, for all that may start, and as the first task; that one may be held itself.
+            let may = self.runs.is_empty() && !ready.is_empty();
+            let rests = |first: u32| self.resting.contains_key(&TaskIndex(first));
+            let first = self.waiting.first().filter(|first| may && !rests(*first));
             ready = first.into_iter().collect();
         }
         Cow::Owned(ready)
@@ -392,11 +397,11 @@ impl Job {
     pub fn next_run(&self, task: TaskIndex) -> RunNumber {
         RunNumber(self.attempts.get(&task).map_or(0, |n| n.0).saturating_add(1))
     }
-    /// How often the script of `task` was begun before, when there were so many runs: those of the script that goes first, which are the
-    /// first task's, do not count.
+    /// How often the script of `task` was begun before, when there were so many runs: those of the script that goes first do not count.
     pub fn restarts(&self, task: TaskIndex, runs_before: u32) -> u32 {
-        let first = self.spec.array.as_ref().map_or(Some(0), |array| array.tasks.first());
-        if first == Some(task.0) { runs_before.saturating_sub(self.prep_runs) } else { runs_before }
+        let first = || self.spec.array.as_ref().map_or(Some(0), |array| array.tasks.first()).map(TaskIndex);
+        let is_it = self.prep_task.or_else(first) == Some(task);
+        if is_it { runs_before.saturating_sub(self.prep_runs) } else { runs_before }
     }
     /// The key of the live run of `task`.
     pub fn run_key(&self, task: TaskIndex) -> Option<RunKey> {

@@ -182,8 +182,9 @@ pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet, apart: Apa
     let face = Face::of_job(sight, job);
     let first = TaskIndex(tasks.first().unwrap_or(0));
     let (mut reason, mut expected, place) = sight.outlook(job);
-    let whole = job.held.is_some() || !job.is_free();
-    if let Some((why, at)) = apart.filter(|_| !whole) {
+    let is_held = |why| matches!(why, Reason::JobHeldUser | Reason::JobHeldAdmin);
+    let own = apart.filter(|(why, _)| job.held.is_none() && (job.is_free() || is_held(*why)));
+    if let Some((why, at)) = own {
         (reason, expected) = (why, at);
     }
     let attempts = job.attempts.get(&first).copied().unwrap_or_default();

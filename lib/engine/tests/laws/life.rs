@@ -8,19 +8,19 @@ use gq_model::{
     TaskIndex, TimeAsk, Timestamp,
 };
 
-fn job(world: &World, id: u64) -> &Job {
+pub fn job(world: &World, id: u64) -> &Job {
     world.cluster.job(JobId(id)).unwrap()
 }
 
-fn key(job: u64, task: u32, run: u32) -> RunKey {
+pub fn key(job: u64, task: u32, run: u32) -> RunKey {
     RunKey { job: JobId(job), task: TaskIndex(task), run: RunNumber(run) }
 }
 
-fn part(text: &str) -> Selection {
+pub fn part(text: &str) -> Selection {
     Selection { jobs: vec![text.parse::<JobRef>().unwrap()], ..Selection::default() }
 }
 
-fn submitted(world: &mut World, token: u8, text: &str) -> u64 {
+pub fn submitted(world: &mut World, token: u8, text: &str) -> u64 {
     let client = world.submit(token, ANN, spec(text));
     world.turn();
     match &world.post.replies[&client] {
@@ -29,19 +29,19 @@ fn submitted(world: &mut World, token: u8, text: &str) -> u64 {
     }
 }
 
-fn refused(world: &mut World, token: u8, text: &str) -> (RefusalKind, String) {
+pub fn refused(world: &mut World, token: u8, text: &str) -> (RefusalKind, String) {
     let client = world.submit(token, ANN, spec(text));
     world.turn();
     let refusal = refusal(world, client).unwrap_or_else(|| panic!("{text} was taken"));
     (refusal.kind, refusal.text)
 }
 
-fn reason(world: &World, id: u64) -> Reason {
+pub fn reason(world: &World, id: u64) -> Reason {
     world.post.outlook.as_ref().unwrap().of(job(world, id), &world.policy).0
 }
 
 /// A task's run starts, and ends with this code.
-fn run_to(world: &mut World, key: RunKey, code: u8) {
+pub fn run_to(world: &mut World, key: RunKey, code: u8) {
     for at in 0..world.nodes.len() {
         world.deliver_orders(at, usize::MAX, None);
     }
@@ -54,7 +54,7 @@ fn run_to(world: &mut World, key: RunKey, code: u8) {
     report(world);
 }
 
-fn orders(world: &World) -> Vec<&Order> {
+pub fn orders(world: &World) -> Vec<&Order> {
     world.post.orders.iter().map(|(_, _, order)| order).collect()
 }
 
@@ -82,50 +82,6 @@ fn too_large_an_array_is_refused_with_the_bound() {
     let (kind, text) = refused(&mut world, 1, r#""array":"0-1000""#);
     assert_eq!(kind, RefusalKind::Policy);
     assert!(text.contains("1001 tasks") && text.contains("1000"), "{text}");
-}
-
-#[test]
-fn parts_of_an_array_are_cancelled_held_and_released_and_nothing_else_of_it() {
-    let mut world = World::joined();
-    let id = submitted(&mut world, 1, r#""array":"0-20","cpus_per_task":4"#);
-    world.command(ANN, Verb::Cancel, part(&format!("{id}_10")));
-    world.command(ANN, Verb::Hold, part(&format!("{id}_[3-5]")));
-    let strange = world.command(ANN, Verb::Cancel, part(&format!("{id}_[7,99]")));
-    world.turn();
-    let Answer::Done { count: 1, failures } = &world.post.replies[&strange] else { panic!("7 is there") };
-    assert_eq!((failures[0].refusal.kind, failures[0].what.as_str()), (RefusalKind::NoSuchJob, "1_99"));
-    assert_eq!(job(&world, id).waiting.to_string(), "2-6,8-9,11-20");
-    assert_eq!(job(&world, id).ready().to_string(), "2,6,8-9,11-20");
-    // What an admin holds its user does not release.
-    world.command(ROOT, Verb::Hold, part(&format!("{id}_4")));
-    let by_user = world.command(ANN, Verb::Release, part(&format!("{id}_[3-5]")));
-    world.turn();
-    let Answer::Done { count: 0, failures } = &world.post.replies[&by_user] else {
-        panic!("it was released")
-    };
-    assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
-    world.command(ROOT, Verb::Release, named(JobId(id)));
-    world.turn();
-    assert!(job(&world, id).held_tasks.is_empty());
-    world.settle();
-    assert_eq!(world.post.over[&JobId(id)].end, End::Cancelled, "the worst of its tasks");
-}
-
-#[test]
-fn a_task_that_is_requeued_waits_alone() {
-    let mut world = World::joined();
-    let id = submitted(&mut world, 1, r#""array":"0-3""#);
-    go_on(&mut world);
-    world.command(ANN, Verb::Requeue { hold: true }, part(&format!("{id}_2")));
-    world.turn();
-    assert_eq!(orders(&world), [&Order::Requeue(key(id, 2, 1), EndReason::Requeue)]);
-    go_on(&mut world);
-    go_on(&mut world);
-    let held: Vec<String> = job(&world, id).held_tasks.values().map(ToString::to_string).collect();
-    assert_eq!((held, job(&world, id).waiting.to_string()), (vec!["2".to_string()], "2".to_string()));
-    world.command(ANN, Verb::Release, part(&format!("{id}_2")));
-    world.turn();
-    assert_eq!(job(&world, id).run_key(TaskIndex(2)), Some(key(id, 2, 2)));
 }
 
 #[test]
