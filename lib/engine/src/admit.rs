@@ -113,7 +113,8 @@ fn admit(
     let (waits, later) = match &spec.dependency {
         None => (None, None),
         Some(asked) => {
-            let (mut waits, later) = conditions(cluster, context, past, asked, (id, &tasks))?;
+            let (mut waits, later) =
+                conditions(cluster, context, past, asked, (id, &tasks, spec.array.is_some()))?;
             settle_singleton(cluster, &mut waits, id, &(submission.by.uid, spec.name.clone()));
             (Some(waits), later)
         }

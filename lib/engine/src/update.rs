@@ -206,7 +206,7 @@ impl Update<'_> {
             return Ok(());
         };
         let (waits, not_before): (Waits, _) =
-            conditions(self.cluster, self.context, self.past, asked, (job.id, &job.waiting))?;
+            conditions(self.cluster, self.context, self.past, asked, (job.id, &job.waiting, job.array))?;
         if leads_to(self.cluster, &waits, job.id) {
             let text = format!("--dependency={asked}: that waits for job {} itself: a circle", job.id);
             return Err(Refusal::new(RefusalKind::Policy, text));

@@ -1,7 +1,7 @@
 //! Stories of the life of a job: arrays, dependencies, stages, retries, updates, deadlines.
 
 use crate::world::{ANN, BOB, ROOT, World, go_on, named, refusal, report, spec};
-use gq_cluster::{Event, Job};
+use gq_cluster::{Event, Fate, Job};
 use gq_engine::{Answer, Order, RefusalKind, Selection, Verb};
 use gq_model::{
     Change, End, EndReason, JobId, JobRef, JobState, Reason, RunKey, RunNumber, Seconds, SignalTo, Stage,
@@ -143,8 +143,37 @@ fn tasks_follow_tasks() {
     assert_eq!(reason(&world, part), Reason::DependencyNeverSatisfied);
     let waits = job(&world, next).waits.as_ref().unwrap();
     assert_eq!((waits.never().to_string(), waits.barred().to_string()), ("0".into(), "0,2-3".into()));
-    let (_, text) = refused(&mut world, 4, r#""array":"0-9","dependency":"aftercorr:2""#);
-    assert!(text.contains("same indices"), "{text}");
+    let (_, text) = refused(&mut world, 4, r#""array":"0-3","dependency":"aftercorr:2?afterok:1""#);
+    assert!(text.contains("no other condition behind ?"), "{text}");
+}
+
+#[test]
+fn a_task_without_a_twin_waits_in_vain_and_a_plain_job_waits_for_the_whole() {
+    let mut world = World::joined();
+    let first = submitted(&mut world, 1, r#""array":"0-2","cpus_per_task":2"#);
+    let more = submitted(&mut world, 2, r#""array":"1-4","dependency":"aftercorr:1""#);
+    let killed =
+        submitted(&mut world, 3, r#""array":"1-4","dependency":"aftercorr:1","kill_on_invalid_dep":true"#);
+    let plain = submitted(&mut world, 4, r#""dependency":"aftercorr:1""#);
+    let waits = |world: &World, id| job(world, id).waits.clone().unwrap();
+    assert_eq!(waits(&world, more).never().to_string(), "3-4");
+    assert_eq!(job(&world, killed).waiting.to_string(), "1-2", "where that is wanted they end");
+    run_to(&mut world, key(first, 0, 1), 0);
+    assert_eq!(reason(&world, plain), Reason::Dependency, "task 0 is not the whole");
+    run_to(&mut world, key(first, 1, 1), 0);
+    assert!(job(&world, more).runs.keys().map(|task| task.0).eq([1]));
+    run_to(&mut world, key(first, 2, 1), 0);
+    assert_eq!(job(&world, plain).runs.len(), 1);
+    // Also of what has ended, and when that is said anew; a plain job is waited for as a whole, too.
+    let late = submitted(&mut world, 5, r#""array":"2-3","dependency":"aftercorr:1""#);
+    assert_eq!((waits(&world, late).never().to_string(), job(&world, late).runs.len()), ("3".into(), 1));
+    let each = submitted(&mut world, 6, r#""array":"0-1","hold":true"#);
+    let say = Verb::Update(vec![Change::Dependency(Some(format!("aftercorr:{plain}").parse().unwrap()))]);
+    world.command(ANN, say, named(JobId(each)));
+    world.turn();
+    assert_eq!((waits(&world, each).fate(), waits(&world, each).barred().is_empty()), (Fate::Open, true));
+    run_to(&mut world, key(plain, 0, 1), 3);
+    assert_eq!(waits(&world, each).fate(), Fate::Never);
 }
 
 #[test]
