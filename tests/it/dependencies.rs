@@ -246,9 +246,37 @@ fn arrays_and_their_tasks_are_waited_for() {
     let wanted = [format!("{}_[0-1,3] COMPLETED", each.id), format!("{}_[2] PENDING", each.id)];
     until("three have ended", || (lab.lines(&format!("-j {}", each.id)) == wanted).then_some(()));
     assert_eq!(lab.list(&format!("-j {}_2", each.id))[0]["reason"], "DependencyNeverSatisfied");
-    let other = format!("--dependency=aftercorr:{id}");
-    let said = lab.run("gqsub", &["--array=0-4", &other, "--wrap", "true"]).refused(1);
-    assert!(said.contains("same indices"), "{said}");
+}
+
+/// A plain job waited for the task of index 0 alone.
+#[test]
+fn who_has_no_twin_is_told_and_a_plain_job_waits_for_the_whole_array() {
+    let lab = Lab::with_cards(0);
+    let command = "until [ -e go.$GQ_ARRAY_TASK_ID ]; do sleep 0.02; done";
+    let array = lab.submit("--array=0-1 -o /dev/null", command);
+    let on = format!("aftercorr:{}", array.id);
+    let plain = after(&lab, &on);
+    let more = lab.submit(&format!("--array=0-3 -o /dev/null -d {on}"), "true");
+    lab.file("go.0", "");
+    let lines = |wanted: &[&str]| {
+        let wanted: Vec<String> = wanted.iter().map(|line| format!("{}_{line}", more.id)).collect();
+        until(&format!("{wanted:?}"), || (lab.lines(&format!("-j {}", more.id)) == wanted).then_some(()));
+    };
+    lines(&["0 COMPLETED", "[1] PENDING", "[2-3] PENDING"]);
+    let reason = |task: u32| lab.list(&format!("-j {}_{task}", more.id))[0]["reason"].clone();
+    assert_eq!((reason(1), reason(3)), ("Dependency".into(), "DependencyNeverSatisfied".into()));
+    waits(plain, Reason::Dependency);
+    assert_eq!(plain.word("dependency"), on, "it is shown as it was asked");
+    lab.gqd.kill9();
+    lab.gqd.start();
+    waits(plain, Reason::Dependency);
+    lab.file("go.1", "");
+    assert_eq!(plain.ended(), End::Completed);
+    lines(&["[0-1] COMPLETED", "[2-3] PENDING"]);
+    let said =
+        lab.run("gqsub", &["--array=0-1", "-d", &format!("{on}?afterany:{}", array.id), "--wrap", "true"]);
+    assert!(said.clone().refused(1).contains("behind ?"), "{said:?}");
+    assert_eq!(lab.say(&format!("gqcancel {}", more.id)).code, 0);
 }
 
 #[test]

@@ -77,6 +77,40 @@ fn a_job_ends_by_its_deadline_or_never_begins() {
     assert_eq!(holder.state(), JobState::Running);
 }
 
+/// A deadline that came while a job stood still was not kept, and the time that a suspended job was said to have run went on.
+#[test]
+fn a_deadline_comes_to_a_suspended_job_too_and_its_time_stands_still() {
+    let lab = Lab::with_cards(0);
+    let ran =
+        |job: Job<'_>| lab.run("gqstat", &["-h", "-t", "all", "-o", "%M", "-j", &job.id.to_string()]).ok();
+    let command = "trap 'echo told; exit 0' TERM; touch up.$GQ_JOB_ID; sleep 600 & wait";
+    let late = lab.submit("--deadline=now+5seconds", command).running();
+    let other = lab.submit("-t 1h", command).running();
+    for job in [late, other] {
+        lab.until_file(&format!("up.{}", job.id));
+        lab.ctl(&format!("suspend {}", job.id));
+        job.when("is suspended", |view| view["state"] == "SUSPENDED");
+    }
+    let (shown, begun) = (ran(other), Instant::now());
+    assert_eq!((late.ended(), late.reason()), (End::Deadline, Reason::Deadline));
+    assert_eq!(late.out(), "told\n", "as any other that runs into its deadline");
+    assert!(lived(late) < 8.0, "{}", lived(late));
+    let stood = |job: Job<'_>| job.view()["suspended_time"].as_f64().unwrap();
+    assert!((1.0..lived(late)).contains(&stood(late)), "{}", late.view());
+    until("some time has gone by", || (begun.elapsed() > Duration::from_secs(2)).then_some(()));
+    assert_eq!((ran(other), stood(other)), (shown, 0.0), "its time stands still");
+    lab.ctl(&format!("resume {}", other.id));
+    other.when("goes on", |view| view["state"] == "RUNNING");
+    let before = stood(other);
+    assert!(before >= 2.0, "{before}");
+    let said = lab.say(&format!("gqctl update {} --deadline=now+1hour", other.id)).refused(1);
+    assert!(said.contains("deadline"), "{said}");
+    assert_eq!(lab.say(&format!("gqcancel {}", other.id)).code, 0);
+    assert_eq!((other.ended(), stood(other)), (End::Cancelled, before));
+    let seconds = (lived(other) - before) as u64;
+    assert_eq!(ran(other).trim(), format!("0:{seconds:02}"), "what is told of the past is the same");
+}
+
 #[test]
 fn a_limit_is_lowered_as_far_as_is_wanted_to_start_earlier() {
     let lab = Lab::with_cards(1);
@@ -198,6 +232,37 @@ fn a_job_that_waits_is_changed_in_every_word() {
     assert_eq!(lab.read("order"), "two words short 1800\nfirst main 5400\n");
     assert_eq!((second.word("name"), second.word("comment")), ("two words".into(), "a \"comment\"".into()));
     update(second, &["--name=x"]).refused(1);
+}
+
+#[test]
+fn without_limit_means_as_long_as_the_partition_allows() {
+    let tables = "[[partition]]\nname = \"main\"\ndefault_time = \"10m\"\nmax_time = \"8h\"\n[[partition]]\nname = \"endless\"\n\
+                  default_time = \"10m\"\n";
+    let lab = Plan::new().node("n1", &cards(0)).tables(tables).start();
+    let limit = |job: Job<'_>| job.view()["time_limit"].as_u64();
+    let said = |options: &str| limit(lab.submit(&format!("-H {options}"), "true"));
+    assert_eq!((said(""), said("-p endless")), (Some(600), Some(600)), "the usual time");
+    for word in ["0", "UNLIMITED", "infinite"] {
+        let told = |partition: &str| said(&format!("-t {word} -p {partition}"));
+        assert_eq!((told("main"), told("endless")), (Some(28_800), None), "{word}");
+    }
+    let variable = finish(lab.client("gqsub").env("GQSUB_TIME", "UNLIMITED").args([
+        "--parsable",
+        "-H",
+        "--wrap",
+        "true",
+    ]));
+    assert_eq!(limit(lab.job(&variable.ok())), Some(28_800));
+    // The same said of a job that is there, waiting or running.
+    let waits = lab.submit("-H -t 5", "true");
+    let runs = lab.submit("-t 5", "sleep 600").running();
+    lab.ctl(&format!("update {} {} --time=UNLIMITED", waits.id, runs.id));
+    assert_eq!((limit(waits), limit(runs)), (Some(28_800), Some(28_800)));
+    lab.ctl(&format!("update {} --partition=endless", waits.id));
+    assert_eq!(limit(waits), None, "as long as its new partition allows");
+    lab.ctl(&format!("update {} --time=+1h", runs.id));
+    lab.ctl(&format!("update {} --time=0", runs.id));
+    assert_eq!(limit(runs), Some(28_800));
 }
 
 #[test]

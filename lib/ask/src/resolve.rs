@@ -11,7 +11,8 @@ use crate::{
 };
 use clap::Command;
 use gq_model::{
-    ArrayAsk, CardAsk, IndexSet, JobSpec, MAX_SCRIPT, MailAsk, MemoryAsk, MiB, ResourceLimit, Timestamp,
+    ArrayAsk, CardAsk, IndexSet, JobSpec, MAX_SCRIPT, MailAsk, MemoryAsk, MiB, ResourceLimit, TimeAsk,
+    Timestamp,
 };
 use jiff::tz::TimeZone;
 use std::{ffi::OsString, io, path::Path};
@@ -239,7 +240,7 @@ pub(crate) fn check_times(spec: &JobSpec, now: Timestamp, place: &Place) -> Resu
         _ => {}
     }
     match (spec.time_min, spec.time_limit) {
-        (Some(least), Some(limit)) if least > limit => {
+        (Some(least), Some(TimeAsk::Limit(limit))) if least > limit => {
             refused("--time-min", Problem::Contradicts(format!("--time={limit}, which is less")))
         }
         _ => Ok(()),
@@ -283,7 +284,7 @@ fn request(
         reservation: value(wishes.reservation.take()),
         licences: value(wishes.licences.take()).unwrap_or_default(),
         partition: value(wishes.partition.take()),
-        time_limit: value(wishes.time.take()).flatten(),
+        time_limit: value(wishes.time.take()),
         begin,
         hold: is_on(&wishes.hold),
         nice: value(wishes.nice.take()).unwrap_or(0),

@@ -9,7 +9,7 @@ use crate::{
 };
 use gq_model::{
     Dependency, JobId, LicenceAsk, MailOn, MaxWait, MiB, NodeName, OpenMode, RetryAsk, Seconds, SignalAsk,
-    TestRun,
+    TestRun, TimeAsk,
 };
 use std::ffi::{OsStr, OsString};
 
@@ -61,7 +61,7 @@ pub(crate) fn put<T>(slot: &mut Option<Said<T>>, word: Word<'_>, value: T) {
 pub(crate) struct Wishes {
     pub job_name: Option<Said<String>>,
     pub partition: Option<Said<String>>,
-    pub time: Option<Said<Option<Seconds>>>,
+    pub time: Option<Said<TimeAsk>>,
     pub ntasks: Option<Said<u32>>,
     pub ntasks_per_node: Option<Said<u32>>,
     pub cpus_per_task: Option<Said<u32>>,

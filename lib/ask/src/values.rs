@@ -2,7 +2,8 @@
 
 use crate::{MAX_COMMENT, Problem};
 use gq_model::{
-    JobId, MAX_NAME, MiB, NodeName, OpenMode, Seconds, TestRun, expand_hosts, parse_duration, parse_size,
+    JobId, MAX_NAME, MiB, NodeName, OpenMode, Seconds, TestRun, TimeAsk, expand_hosts, parse_duration,
+    parse_limit, parse_size,
 };
 
 /// Longest path or pattern taken, in bytes: the kernel's own limit.
@@ -116,13 +117,13 @@ pub(crate) fn nodes(text: &str) -> Result<(), Problem> {
 }
 
 /// A time limit.
-pub(crate) fn limit(text: &str) -> Result<Option<Seconds>, Problem> {
-    Ok(gq_model::parse_limit(text)?)
+pub(crate) fn limit(text: &str) -> Result<TimeAsk, Problem> {
+    Ok(parse_limit(text)?.map_or(TimeAsk::Longest, TimeAsk::Limit))
 }
 
 /// A time limit that is one.
 pub(crate) fn some_time(text: &str) -> Result<Seconds, Problem> {
-    limit(text)?.ok_or(Problem::Expected("a duration above 0"))
+    parse_limit(text)?.ok_or(Problem::Expected("a duration above 0"))
 }
 
 /// A plain job's number.

@@ -129,6 +129,8 @@ impl Cluster {
         let change = |run: &mut Run| {
             run.own_limit = limit.or(run.own_limit);
             if let Some(counted) = counted {
+                // Its time limit stood still just as long as it did.
+                run.stood_still = run.stood_still.saturating_add(counted.micros_since(run.counted));
                 (run.counted, run.suspended) = (counted, None);
             }
         };

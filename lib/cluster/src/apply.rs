@@ -71,6 +71,7 @@ impl Cluster {
                     own_limit: *own_limit,
                     stage: self.job(key.job).map(|job| job.stage()).unwrap_or_default(),
                     suspended: None,
+                    stood_still: 0,
                     phase: Phase::Starting,
                     stopping: None,
                 };
@@ -209,6 +210,7 @@ impl Cluster {
             waits: new.waits.clone(),
             main: new.main.clone(),
             prep_runs: 0,
+            prep_task: None,
             retried: BTreeMap::new(),
             waited: false,
             first_start: None,
@@ -308,7 +310,7 @@ impl Cluster {
                         *times = times.saturating_add(1);
                     }
                     if ended.as_ref().is_some_and(|run: &Run| run.stage == Stage::Prep) {
-                        job.prep_runs = key.run.0;
+                        (job.prep_runs, job.prep_task) = (key.run.0, Some(key.task));
                     }
                     job.launch_failures = if site_fault { job.launch_failures.saturating_add(1) } else { 0 };
                 }

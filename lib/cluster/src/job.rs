@@ -160,6 +160,9 @@ pub struct Run {
     /// Since when it is suspended, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Timestamp>,
+    /// How long it was suspended before that, in microseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stood_still: u64,
     /// Where it stands.
     pub phase: Phase,
     /// Why it is being stopped, when it is.
@@ -174,6 +177,10 @@ impl Run {
             Phase::Starting => None,
             Phase::Running { since } | Phase::Completing { since, .. } => Some(since),
         }
+    }
+    /// How long it was suspended until `at`, in microseconds, a suspension that lasts counted with the rest.
+    pub fn stood_still_until(&self, at: Timestamp) -> u64 {
+        self.stood_still.saturating_add(self.suspended.map_or(0, |since| at.micros_since(since)))
     }
     /// The state it gives its task while its node is in sight.
     pub fn state(&self) -> JobState {
@@ -276,6 +283,9 @@ pub struct Job {
     /// Attempts at the script that runs first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prep_runs: u32,
+    /// As which task it ran; none means the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prep_task: Option<TaskIndex>,
     /// How often tasks that failed were tried again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub retried: BTreeMap<TaskIndex, u32>,
@@ -335,8 +345,10 @@ impl Job {
             ready = ready.without(&barred);
         }
         if self.main.is_some() {
-            // The script that runs first runs once, as the first task.
-            let first = self.waiting.first().filter(|first| self.runs.is_empty() && ready.contains(*first));
+            // The script that runs first runs once, for all that may start, and as the first task; that one may be held itself.
+            let may = self.runs.is_empty() && !ready.is_empty();
+            let rests = |first: u32| self.resting.contains_key(&TaskIndex(first));
+            let first = self.waiting.first().filter(|first| may && !rests(*first));
             ready = first.into_iter().collect();
         }
         Cow::Owned(ready)
@@ -385,11 +397,11 @@ impl Job {
     pub fn next_run(&self, task: TaskIndex) -> RunNumber {
         RunNumber(self.attempts.get(&task).map_or(0, |n| n.0).saturating_add(1))
     }
-    /// How often the script of `task` was begun before, when there were so many runs: those of the script that goes first, which are the
-    /// first task's, do not count.
+    /// How often the script of `task` was begun before, when there were so many runs: those of the script that goes first do not count.
     pub fn restarts(&self, task: TaskIndex, runs_before: u32) -> u32 {
-        let first = self.spec.array.as_ref().map_or(Some(0), |array| array.tasks.first());
-        if first == Some(task.0) { runs_before.saturating_sub(self.prep_runs) } else { runs_before }
+        let first = || self.spec.array.as_ref().map_or(Some(0), |array| array.tasks.first()).map(TaskIndex);
+        let is_it = self.prep_task.or_else(first) == Some(task);
+        if is_it { runs_before.saturating_sub(self.prep_runs) } else { runs_before }
     }
     /// The key of the live run of `task`.
     pub fn run_key(&self, task: TaskIndex) -> Option<RunKey> {
@@ -401,6 +413,6 @@ impl Job {
     }
 }
 
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }

@@ -25,7 +25,7 @@ pub enum Fate {
 /// One condition, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// What was asked.
+    /// What it is, as it was asked; what goes task by task only between two arrays.
     pub term: Term,
     /// What became of it. One that is task by task ([`When::AfterCorr`]) is closed when nothing is left of it.
     #[serde(default)]

@@ -227,7 +227,7 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gq_model::{MemoryAsk, MiB, Seconds};
+    use gq_model::{MemoryAsk, MiB, Seconds, TimeAsk};
     use std::path::Path;
 
     fn hook(script: &str) -> SubmitHook {
@@ -264,7 +264,12 @@ mod tests {
         let changed = took(
             r#"echo '{"change": {"partition": null, "time_limit": 60, "memory": {"PerCpu": 3}, "nice": 5, "cards": {"count": 2}}}'"#,
         );
-        assert_eq!((changed.partition, changed.time_limit, changed.nice), (None, Some(Seconds(60)), 5));
+        assert_eq!(
+            (changed.partition, changed.time_limit, changed.nice),
+            (None, Some(TimeAsk::Limit(Seconds(60))), 5)
+        );
+        let longest = took(r#"echo '{"change": {"time_limit": "UNLIMITED"}}'"#);
+        assert_eq!(longest.time_limit, Some(TimeAsk::Longest));
         assert_eq!((changed.memory, changed.cards.count), (MemoryAsk::PerCpu(MiB(3)), 2));
         assert_eq!((changed.name.as_str(), changed.work_dir.as_str()), ("train", "/w"));
     }

@@ -115,6 +115,7 @@ impl<'a> Face<'a> {
             restarts: 0,
             stage: None,
             suspended: None,
+            suspended_before: 0,
             dependency: self.spec.dependency.as_ref().map(ToString::to_string),
             deadline: self.spec.deadline,
             time_min: self.spec.time_min,
@@ -181,8 +182,9 @@ pub(crate) fn waiting(sight: &Sight<'_>, job: &Job, tasks: &IndexSet, apart: Apa
     let face = Face::of_job(sight, job);
     let first = TaskIndex(tasks.first().unwrap_or(0));
     let (mut reason, mut expected, place) = sight.outlook(job);
-    let whole = job.held.is_some() || !job.is_free();
-    if let Some((why, at)) = apart.filter(|_| !whole) {
+    let is_held = |why| matches!(why, Reason::JobHeldUser | Reason::JobHeldAdmin);
+    let own = apart.filter(|(why, _)| job.held.is_none() && (job.is_free() || is_held(*why)));
+    if let Some((why, at)) = own {
         (reason, expected) = (why, at);
     }
     let attempts = job.attempts.get(&first).copied().unwrap_or_default();
@@ -274,7 +276,7 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
     if let Some(limit) = run.own_limit {
         view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
     }
-    view.suspended = run.suspended;
+    (view.suspended, view.suspended_before) = (run.suspended, run.stood_still);
     if run.stopping.is_some() && state == JobState::Unknown {
         view.reason_detail = Some(format!("node {} is told when it is back", run.node));
     }
@@ -330,6 +332,7 @@ pub(crate) fn ended_alike(new: &NewJob, alike: &Alike) -> JobView {
         // Where each was, and what it held there, is its own.
         view.nodes.clear();
         view.gpus.clear();
+        view.suspended_before = 0;
         view.reason_detail = None;
     }
     view
@@ -348,6 +351,7 @@ pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
     view.reason_detail = Some(run.outcome.detail.clone()).filter(|detail| !detail.is_empty());
     view.start_time = run.started;
     view.end_time = Some(run.ended);
+    view.suspended_before = run.suspended;
     (view.first_promise, view.last_promise) = (run.first_promise, run.last_promise);
     view.cpus = run.cpus;
     view.memory_mib = run.memory;

@@ -5,9 +5,13 @@ use crate::{
     command::{Selection, Target},
     schedule::Orders,
 };
-use alloc::{format, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use gq_cluster::{Cluster, Event, HeldBy, Link, Phase, Run, Stopping};
-use gq_model::{End, EndReason, IndexSet, JobState, NodeName, Outcome, Reason, RunKey, TaskIndex};
+use gq_model::{End, EndReason, IndexSet, JobRef, JobState, NodeName, Outcome, Reason, RunKey, TaskIndex};
 
 /// What an act sees, and what comes of it.
 pub(crate) struct Act<'a, 'd> {
@@ -151,28 +155,40 @@ impl<'a> Act<'a, '_> {
         Ok(())
     }
 
-    /// Releases a job with all its tasks, or the tasks that are meant.
+    /// Releases a job with all its tasks, or the tasks that are meant; of those, who is no admin releases what no admin holds.
     fn release(&mut self) -> Result<(), Refusal> {
         let job = self.target.job;
         let parts = self.target.tasks.as_ref().filter(|_| job.array);
-        let tasks = parts.unwrap_or(&job.waiting);
-        let by_admin = job.held_tasks.get(&HeldBy::Admin).map(|held| held.and(tasks)).unwrap_or_default();
-        if !self.by.admin && (job.held == Some(HeldBy::Admin) || !by_admin.is_empty()) {
-            let text = format!("job {} is held by an admin", job.id);
-            return Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"));
+        let refused = |what: String| {
+            let text = format!("an admin holds {what}");
+            Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"))
+        };
+        if !self.by.admin && job.held == Some(HeldBy::Admin) {
+            return refused(format!("job {}", job.id));
         }
-        if parts.is_some() && job.held.is_some() {
-            let text = format!("job {} is held as a whole, not task by task", job.id);
-            return Err(Refusal::new(RefusalKind::Policy, text).hint(format!("gqctl release {}", job.id)));
-        }
-        let held = job.held_tasks.values().fold(IndexSet::default(), |all, held| all.or(held)).and(tasks);
-        if !held.is_empty() {
-            self.decision.events.push(Event::TasksReleased { job: job.id, tasks: held });
-        }
-        if job.held.is_some() {
+        let held = job.held_tasks.values().fold(IndexSet::default(), |all, held| all.or(held));
+        let meant = parts.cloned().unwrap_or_else(|| job.waiting.or(&held));
+        let kept = match job.held_tasks.get(&HeldBy::Admin) {
+            Some(by_admin) if !self.by.admin => by_admin.and(&meant),
+            Some(_) | None => IndexSet::default(),
+        };
+        let tasks = meant.without(&kept);
+        if let Some(by) = job.held.filter(|_| parts.is_none() || !tasks.and(&job.waiting).is_empty()) {
+            // What was held as a whole is held task by task, as far as it is not meant.
+            let rest = job.waiting.without(&tasks);
+            if !rest.is_empty() {
+                self.decision.events.push(Event::TasksHeld { job: job.id, by, tasks: rest });
+            }
             self.decision.events.push(Event::Released { job: job.id });
         }
-        Ok(())
+        let tasks = held.and(&tasks);
+        if !tasks.is_empty() {
+            self.decision.events.push(Event::TasksReleased { job: job.id, tasks });
+        }
+        match kept.is_empty() {
+            true => Ok(()),
+            false => refused(JobRef { job: job.id, tasks: Some(kept) }.to_string()),
+        }
     }
 }
 

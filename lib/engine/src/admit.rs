@@ -13,7 +13,7 @@ use gq_cluster::{
 };
 use gq_model::{
     CardAsk, IndexSet, JobId, JobSpec, MAX_COMMENT, MAX_NAME, MAX_RETRIES, MAX_SIGNAL, MemoryAsk, MiB,
-    NodeName, Seconds, Timestamp, Uid, parse_recipients,
+    NodeName, Seconds, TimeAsk, Timestamp, Uid, parse_recipients,
 };
 use gq_sched::{Planner, estimate};
 
@@ -113,7 +113,8 @@ fn admit(
     let (waits, later) = match &spec.dependency {
         None => (None, None),
         Some(asked) => {
-            let (mut waits, later) = conditions(cluster, context, past, asked, (id, &tasks))?;
+            let (mut waits, later) =
+                conditions(cluster, context, past, asked, (id, &tasks, spec.array.is_some()))?;
             settle_singleton(cluster, &mut waits, id, &(submission.by.uid, spec.name.clone()));
             (Some(waits), later)
         }
@@ -300,7 +301,7 @@ fn may_be_contained(policy: &Policy, image: &str) -> Result<(), Refusal> {
 
 /// Whether a job can end before its deadline at all.
 fn in_time(context: &Context, limit: Option<Seconds>, spec: &JobSpec) -> Result<(), Refusal> {
-    if let (Some(least), Some(limit)) = (spec.time_min, spec.time_limit)
+    if let (Some(least), Some(TimeAsk::Limit(limit))) = (spec.time_min, spec.time_limit)
         && least > limit
     {
         let text = format!("--time-min={least}: that is more than --time={limit}");
@@ -340,20 +341,28 @@ fn time_limit_of(
     payer: &Payer,
     spec: &JobSpec,
 ) -> Result<Option<Seconds>, Refusal> {
+    let most = longest(policy, partition, payer);
+    match (spec.time_limit, most) {
+        (Some(TimeAsk::Limit(asked)), Some((most, whose))) if asked > most => {
+            let text = format!("--time={asked}: {whose} allows {most} at most");
+            Err(Refusal::new(RefusalKind::Policy, text))
+        }
+        (Some(TimeAsk::Limit(asked)), _) => Ok(Some(asked)),
+        (Some(TimeAsk::Longest), most) => Ok(most.map(|(most, _)| most)),
+        (None, most) => {
+            let most = most.map(|(most, _)| most);
+            let default = partition.default_time.map(|time| most.map_or(time, |most| time.min(most)));
+            Ok(default.or(most))
+        }
+    }
+}
+
+/// How long a job may run at the most, and who says so; none when nobody does.
+pub(crate) fn longest(policy: &Policy, partition: &Partition, payer: &Payer) -> Option<(Seconds, String)> {
     let by_partition = partition.max_time.map(|most| (most, format!("partition {}", partition.name)));
     let qos = payer.qos.as_deref().and_then(|name| policy.qos(name));
     let by_qos = qos.and_then(|qos| Some((qos.max_time?, format!("QOS {}", qos.name))));
-    let most = by_partition.into_iter().chain(by_qos).min_by_key(|(most, _)| *most);
-    let asked = spec.time_limit;
-    if let (Some(asked), Some((most, whose))) = (asked, &most)
-        && asked > *most
-    {
-        let text = format!("--time={asked}: {whose} allows {most} at most");
-        return Err(Refusal::new(RefusalKind::Policy, text));
-    }
-    let most = most.map(|(most, _)| most);
-    let default = partition.default_time.map(|time| most.map_or(time, |most| time.min(most)));
-    Ok(asked.or(default).or(most))
+    by_partition.into_iter().chain(by_qos).min_by_key(|(most, _)| *most)
 }
 
 fn memory_of(

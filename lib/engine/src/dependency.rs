@@ -67,7 +67,8 @@ fn unbegun(job: &Job) -> IndexSet {
     job.waiting.or(&starting.map(|(task, _)| task.0).collect())
 }
 
-/// What a request's dependency means as things stand: its conditions, and before when the job may not start. `own`: the job's tasks; `id`: its id.
+/// What a request's dependency means as things stand: its conditions, and before when the job may not start. `id`: the job's; `own`: its tasks;
+/// `array`: whether it is one.
 ///
 /// # Errors
 /// When it names a job or task that never was, or the job itself.
@@ -76,7 +77,7 @@ pub(crate) fn conditions(
     context: &Context,
     past: &[Past],
     asked: &Dependency,
-    (id, own): (JobId, &IndexSet),
+    (id, own, array): (JobId, &IndexSet, bool),
 ) -> Result<(Waits, Option<Timestamp>), Refusal> {
     let refused = |term: &Term, what: &str| {
         Err(Refusal::new(RefusalKind::Policy, format!("--dependency={term}: {what}")))
@@ -103,12 +104,14 @@ pub(crate) fn conditions(
             if on.tasks.as_ref().is_some_and(|tasks| !tasks.without(&all).is_empty()) {
                 return refused(term, "the job has no such task");
             }
-            if *when == When::AfterCorr && (asked.any || !own.without(&all).is_empty()) {
-                let what =
-                    "task by task needs the same indices in both jobs, and no other condition behind ?";
-                return refused(term, what);
+            // Task by task goes from array to array: a plain job waits, or is waited for, as a whole.
+            let is_plain = !array || all == IndexSet::range(0, 0);
+            let when = if *when == When::AfterCorr && is_plain { When::AfterOk } else { *when };
+            if when == When::AfterCorr && asked.any {
+                return refused(term, "task by task goes with no other condition behind ?");
             }
-            let later = begin(&mut condition, *when, on, &known, own, context.now);
+            condition.term = Term::Job { when, on: on.clone() };
+            let later = begin(&mut condition, when, on, &known, own, context.now);
             not_before = not_before.max(later);
         }
         conditions.push(condition);
@@ -161,7 +164,9 @@ fn begin(
         When::AfterOk => closed(open.is_empty(), Fate::Met),
         When::AfterNotOk => closed(open.is_empty(), if has_failed { Fate::Met } else { Fate::Never }),
         When::AfterCorr => {
-            (condition.left, condition.never) = (own.and(&open), own.and(&known.past.bad));
+            // A task without a twin has none that could complete.
+            condition.left = own.and(&open);
+            condition.never = own.without(&known.past.good).without(&open);
             condition.fate = by_task(condition);
             return None;
         }

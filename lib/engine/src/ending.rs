@@ -32,7 +32,8 @@ pub(crate) fn ended(
         _ => outcome,
     };
     let is_prepared = was_prep && outcome.end == End::Completed && next == Next::Over;
-    let is_in_vain = was_prep && !is_prepared && next == Next::Over;
+    // Whoever cancelled the task as which it ran let the others be: it runs again, as the next of them.
+    let is_in_vain = was_prep && !is_prepared && next == Next::Over && outcome.end != End::Cancelled;
     let outcome = if is_in_vain && outcome.end == End::Failed {
         Outcome { reason: Reason::PrepFailed, ..outcome }
     } else {
@@ -46,12 +47,10 @@ pub(crate) fn ended(
     if is_in_vain && !job.waiting.is_empty() {
         // The tasks that it was to prepare never begin.
         let detail = format!("run {} of the script that was to prepare it: {}", key.run, outcome.reason);
-        let end = if outcome.end == End::Cancelled { End::Cancelled } else { End::Failed };
-        let reason = if end == End::Cancelled { Reason::Cancelled } else { Reason::PrepFailed };
         events.push(Event::TasksEnded {
             job: job.id,
             tasks: job.waiting.clone(),
-            outcome: Outcome::without_exit(end, reason, detail),
+            outcome: Outcome::without_exit(End::Failed, Reason::PrepFailed, detail),
             at: context.now,
         });
     }

@@ -128,7 +128,7 @@ fn assignment(
             Stage::Main => job.restarts(key.task, runs_before),
         }),
         over_limit: policy.over_limit,
-        until_deadline: cut.is_some(),
+        deadline: left,
         signal: spec.signal,
         account: job.payer.account.clone().or_else(|| spec.account.clone()),
         qos: job.payer.qos.clone(),

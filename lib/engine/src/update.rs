@@ -7,7 +7,7 @@ use crate::{
 };
 use alloc::{format, string::String, sync::Arc};
 use gq_cluster::{Amendment, Cluster, Event, Job, Policy, Run, UNLIMITED, Waits};
-use gq_model::{Change, JobSpec, MAX_COMMENT, MAX_NAME, Seconds};
+use gq_model::{Change, JobSpec, MAX_COMMENT, MAX_NAME, Seconds, TimeAsk};
 use gq_sched::factors;
 
 /// What an update sees.
@@ -24,7 +24,7 @@ pub(crate) struct Update<'a> {
 struct Draft {
     spec: JobSpec,
     /// Its new time limit, if it gets one.
-    limit: Option<Option<Seconds>>,
+    limit: Option<TimeAsk>,
     /// Whether it goes to another partition.
     moved: bool,
     decision: Decision,
@@ -66,7 +66,7 @@ impl Update<'_> {
         for change in changes {
             match change {
                 Change::TimeLimit(limit) => draft.limit = Some(*limit),
-                Change::TimeLimitBy(seconds) => draft.limit = Some(by_more(job, *seconds)?),
+                Change::TimeLimitBy(seconds) => draft.limit = Some(TimeAsk::Limit(by_more(job, *seconds)?)),
                 Change::Partition(_) if !job.runs.is_empty() => {
                     return Err(runs(job, "its partition cannot change"));
                 }
@@ -88,6 +88,9 @@ impl Update<'_> {
                     let later = at.filter(|at| *at > self.context.now);
                     self.amend(job, Amendment::NotBefore(later), &mut draft.decision);
                 }
+                Change::Deadline(_) if !job.runs.is_empty() => {
+                    return Err(runs(job, "its deadline cannot change"));
+                }
                 Change::Deadline(at) => draft.spec.deadline = *at,
                 Change::Requeue(requeue) => draft.spec.requeue = Some(*requeue),
             }
@@ -103,9 +106,10 @@ impl Update<'_> {
         decision: &mut Decision,
         orders: &mut Orders<'_>,
     ) -> Result<(), Refusal> {
-        let Draft { mut spec, limit, moved, decision: mut drafted } = draft;
+        let Draft { mut spec, limit: asked, moved, decision: mut drafted } = draft;
+        spec.time_limit = asked.or(spec.time_limit);
+        let limit = asked.map(|asked| self.meant(job, asked));
         if let Some(limit) = limit {
-            spec.time_limit = limit;
             self.may_limit(job, limit)?;
         }
         if spec != *job.spec {
@@ -154,6 +158,17 @@ impl Update<'_> {
             .hint("gqctl update --nice=N moves a job of yours back"))
     }
 
+    /// The time limit that what runs would have; none means unlimited.
+    fn meant(&self, job: &Job, asked: TimeAsk) -> Option<Seconds> {
+        match asked {
+            TimeAsk::Limit(limit) => Some(limit),
+            TimeAsk::Longest => {
+                let partition = self.policy.partition(&job.shape.partition)?;
+                admit::longest(self.policy, partition, &job.payer).map(|(most, _)| most)
+            }
+        }
+    }
+
     /// Whether what runs may have this time limit: its user may shorten it, admins may lengthen it too.
     fn may_limit(&self, job: &Job, limit: Option<Seconds>) -> Result<(), Refusal> {
         let old = |run: &Run| run.own_limit.or(job.shape.time_limit).unwrap_or(UNLIMITED);
@@ -191,7 +206,7 @@ impl Update<'_> {
             return Ok(());
         };
         let (waits, not_before): (Waits, _) =
-            conditions(self.cluster, self.context, self.past, asked, (job.id, &job.waiting))?;
+            conditions(self.cluster, self.context, self.past, asked, (job.id, &job.waiting, job.array))?;
         if leads_to(self.cluster, &waits, job.id) {
             let text = format!("--dependency={asked}: that waits for job {} itself: a circle", job.id);
             return Err(Refusal::new(RefusalKind::Policy, text));
@@ -211,7 +226,7 @@ fn runs(job: &Job, what: &str) -> Refusal {
 }
 
 /// The time limit so many seconds longer or shorter.
-fn by_more(job: &Job, seconds: i64) -> Result<Option<Seconds>, Refusal> {
+fn by_more(job: &Job, seconds: i64) -> Result<Seconds, Refusal> {
     let shape = job.main.as_ref().unwrap_or(&job.shape);
     let own = job.runs.values().find_map(|run| run.own_limit);
     let Some(old) = own.or(shape.time_limit) else {
@@ -219,6 +234,6 @@ fn by_more(job: &Job, seconds: i64) -> Result<Option<Seconds>, Refusal> {
     };
     match old.0.saturating_add_signed(seconds) {
         0 => Err(Refusal::new(RefusalKind::Usage, "nothing would be left of its time limit")),
-        left => Ok(Some(Seconds(left))),
+        left => Ok(Seconds(left)),
     }
 }

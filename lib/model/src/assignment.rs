@@ -80,9 +80,9 @@ pub struct Assignment {
     /// What a run gets beyond its time limit before it is ended.
     #[serde(default)]
     pub over_limit: Seconds,
-    /// Whether the time limit is what the job's deadline leaves of it.
-    #[serde(default)]
-    pub until_deadline: bool,
+    /// How long it is until the job's deadline, from when the run is taken over; that stands still for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Seconds>,
     /// A signal before the time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<SignalAsk>,

@@ -1,14 +1,14 @@
 //! Changes: what may be said anew of a job that was submitted.
 
-use crate::{Dependency, Seconds, Timestamp};
+use crate::{Dependency, TimeAsk, Timestamp};
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 /// One change of a job (`gqctl update`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// Its time limit; none means as long as its partition allows.
-    TimeLimit(Option<Seconds>),
+    /// Its time limit.
+    TimeLimit(TimeAsk),
     /// Its time limit, by so many seconds more (or fewer).
     TimeLimitBy(i64),
     /// Its partition.

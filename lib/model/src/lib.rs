@@ -48,7 +48,7 @@ pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
     CardAsk, JobSpec, LicenceAsk, MAX_COMMENT, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_RETRIES, MAX_SCRIPT,
     MAX_SIGNAL, MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, ResourceLimit, RetryAsk, SignalAsk, TestRun,
-    WaitEnd,
+    TimeAsk, WaitEnd,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

@@ -22,6 +22,17 @@ pub const MAX_REQUEST: usize = 128 << 10;
 /// Largest job file (request, environment, arguments and script), in bytes.
 pub const MAX_JOB_FILE: usize = 8 << 20;
 
+/// How long a job may run, where that was said. Its serial form is the seconds, or `"UNLIMITED"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeAsk {
+    /// As long as its partition (and its QOS) allows.
+    #[serde(rename = "UNLIMITED")]
+    Longest,
+    /// So long at the most.
+    #[serde(untagged)]
+    Limit(Seconds),
+}
+
 /// How much memory was asked for, and per what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MemoryAsk {
@@ -190,7 +201,7 @@ pub struct JobSpec {
     pub partition: Option<String>,
     /// `-t`; none means the partition's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_limit: Option<Seconds>,
+    pub time_limit: Option<TimeAsk>,
     /// `--begin`: not to be started before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<Timestamp>,

@@ -154,6 +154,9 @@ pub struct JobView {
     /// Since when it is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Timestamp>,
+    /// How long it was suspended before that, in microseconds.
+    #[serde(default)]
+    pub suspended_before: u64,
     /// What it waits for, as `afterok:17`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency: Option<String>,

@@ -5,7 +5,7 @@ use crate::{
     trace::{Name, Names, Trace, TraceJob, UNLIMITED, WHOLE},
 };
 use gq_cluster::Policy;
-use gq_model::{CardAsk, Grid, JobSpec, MemoryAsk, MiB, Profile, Seconds};
+use gq_model::{CardAsk, Grid, JobSpec, MemoryAsk, MiB, Profile, Seconds, TimeAsk};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -75,12 +75,12 @@ impl<'w> Requests<'w> {
         let tasks = if cards.profile.is_some() { cards.count } else { 1 };
         let text =
             |name: Name| Some(self.names.text(name)).filter(|text| !text.is_empty()).map(str::to_owned);
-        let limit = u64::try_from(job.estimate).ok().filter(|_| job.estimate < UNLIMITED).map(Seconds);
+        let limit = u64::try_from(job.estimate).ok().filter(|_| job.estimate < UNLIMITED);
         JobSpec {
             name: "sim".to_owned(),
             account: text(job.account).filter(|name| self.accounts.contains(name.as_str())),
             partition: text(job.partition).filter(|name| self.partitions.contains(name.as_str())),
-            time_limit: limit,
+            time_limit: limit.map(|limit| TimeAsk::Limit(Seconds(limit))),
             ntasks: Some(tasks),
             cpus_per_task: Some((cpus / tasks.max(1)).max(1)),
             memory: MemoryAsk::PerNode(job.memory),

@@ -173,7 +173,7 @@ fn run_row(
         gq_cluster::Memory::Amount(m) => m,
         gq_cluster::Memory::WholeNode => gq_model::MiB(0),
     };
-    let mut insert = tx.prepare_cached(&record::put("run", 30))?;
+    let mut insert = tx.prepare_cached(&record::put("run", 31))?;
     insert.execute(params![
         signed(key.job.0),
         key.task.0,
@@ -204,6 +204,7 @@ fn run_row(
         run.map_or(0, |run| run.worth),
         run.and_then(|run| run.own_limit).or(job.shape.time_limit).map(|limit| signed(limit.0)),
         job.restarts(key.task, key.run.0.saturating_sub(1)),
+        run.map(|run| signed(run.stood_still_until(ended))),
     ])?;
     Ok(())
 }

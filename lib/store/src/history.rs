@@ -45,6 +45,8 @@ pub struct EndedRun {
     pub time_limit: Option<Seconds>,
     /// How often its script was begun before; none as for the time limit.
     pub restarts: Option<u32>,
+    /// How long it was suspended, in microseconds.
+    pub suspended: u64,
     /// When it was given what it held; it was charged from then on.
     pub allocated: Option<Timestamp>,
     /// When its job was first promised to start.
@@ -232,5 +234,6 @@ pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
         worth: row.get(26)?,
         time_limit: row.get::<_, Option<i64>>(27)?.map(|limit| Seconds(unsigned(limit))),
         restarts: row.get(28)?,
+        suspended: row.get::<_, Option<i64>>(29)?.map(unsigned).unwrap_or_default(),
     })
 }

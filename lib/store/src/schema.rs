@@ -32,7 +32,7 @@ CREATE TABLE run(
   submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
-  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, crc INTEGER NOT NULL,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, suspended INTEGER, crc INTEGER NOT NULL,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
@@ -43,13 +43,16 @@ CREATE INDEX run_partition ON run(partition, ended);
 /// The columns of a run but its checksum, for questions that look at many runs at once.
 pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
      submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
-     time_limit, restarts";
+     time_limit, restarts, suspended";
 
 /// What makes a file of format 2 one of format 3: runs know the time limit that they had, and how often their script was begun before.
 const FROM_2: &str = "
 ALTER TABLE run ADD COLUMN time_limit INTEGER;
 ALTER TABLE run ADD COLUMN restarts INTEGER;
 ";
+
+/// And what makes one of format 3 one of format 4, besides checksums: runs know how long they were suspended.
+const FROM_3: &str = "ALTER TABLE run ADD COLUMN suspended INTEGER;";
 
 /// All tables, and how many of their first columns are their key.
 pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
@@ -173,6 +176,7 @@ fn bring_up(conn: &mut Connection, format: i64) -> Result<(), StoreError> {
     if format < 3 {
         tx.execute_batch(FROM_2)?;
     }
+    tx.execute_batch(FROM_3)?;
     for (table, columns) in CHECKED {
         tx.execute_batch(&format!(
             "ALTER TABLE {table} ADD COLUMN crc INTEGER NOT NULL DEFAULT 0; UPDATE {table} SET crc = row_crc({columns});"

@@ -362,6 +362,7 @@ mod tests {
             spool: Path::new("/"),
             folder: stdin.as_fd(),
             supervisor: 1,
+            taken: std::time::Duration::ZERO,
             container: Some(&template),
         };
         let env: Vec<Vec<u8>> = env.iter().map(|entry| entry.as_bytes().to_vec()).collect();

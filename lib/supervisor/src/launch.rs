@@ -39,6 +39,8 @@ pub struct Launch<'a> {
     pub folder: BorrowedFd<'a>,
     /// The supervisor's pid.
     pub supervisor: u32,
+    /// When the supervisor took the run over, on the boot clock.
+    pub taken: Duration,
     /// How the site runs a script in an image.
     pub container: Option<&'a ContainerCommand>,
 }

@@ -63,6 +63,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> u8 {
 
 /// From the first act to the last record.
 fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Result<Record, Trouble> {
+    let taken = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
     gq_host::settle().map_err(Trouble::kernel("becoming a supervisor"))?;
     let mut inbox = Inbox::open().map_err(Trouble::kernel("a signalfd"))?;
     let pid = std::process::id();
@@ -87,6 +88,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         spool: &spool,
         folder,
         supervisor: pid,
+        taken,
         container: site.container.as_ref(),
     };
     Ok(hooks::around(&launch, &site, &mut inbox, journal))

@@ -90,7 +90,7 @@ impl<'a> Life<'a> {
             master: Master { account: launch.account, supervisor: launch.supervisor },
             inbox,
             fence: Fence::new(launch.assignment.key, main),
-            limit: Limit::new(launch.assignment, now),
+            limit: Limit::new(launch.assignment, launch.taken, now),
             main,
             pipe: Some(reader),
             said: Vec::new(),
@@ -274,18 +274,11 @@ impl<'a> Life<'a> {
                 Due::Signal(ask) => {
                     self.pass_on(ask.signal, if ask.batch { SignalTo::Batch } else { SignalTo::Steps });
                 }
-                Due::End => return self.end_in_time(),
+                Due::End => return self.end(Cause::TimeLimit, Some(EndReason::TimeLimit)),
+                Due::Deadline => return self.end(Cause::Deadline, Some(EndReason::Deadline)),
             }
         }
         self.set_timer();
-    }
-
-    fn end_in_time(&mut self) {
-        if self.assignment.until_deadline {
-            self.end(Cause::Deadline, Some(EndReason::Deadline));
-        } else {
-            self.end(Cause::TimeLimit, Some(EndReason::TimeLimit));
-        }
     }
 
     fn set_timer(&mut self) {
@@ -297,7 +290,7 @@ impl<'a> Life<'a> {
                         "gqstep {}: no timer for its time limit: {e}; it is ended",
                         self.assignment.key
                     );
-                    self.end_in_time();
+                    self.end(Cause::TimeLimit, Some(EndReason::TimeLimit));
                 }
             }
         }

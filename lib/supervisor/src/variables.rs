@@ -361,7 +361,7 @@ mod tests {
             stage: Stage::Main,
             restarts: None,
             over_limit: Seconds(0),
-            until_deadline: false,
+            deadline: None,
             signal: None,
             account: None,
             qos: None,

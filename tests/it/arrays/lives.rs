@@ -229,6 +229,50 @@ fn tasks_are_held_released_and_requeued_by_themselves() {
     lab.say(&format!("gqctl requeue {id}_1")).refused(1);
 }
 
+/// An array that was held as a whole could be released as a whole only.
+#[test]
+fn a_held_array_is_released_task_by_task() {
+    let lab = Lab::with_cards(0);
+    let command = "echo $GQ_ARRAY_TASK_ID >>ran; until [ -e go ]; do sleep 0.02; done";
+    let job = lab.submit("-H --array=0-9%3 -o /dev/null", command);
+    let id = job.id;
+    let each = lab
+        .submit(&format!("-H --array=0-9 -o /dev/null -d aftercorr:{id}"), "echo $GQ_ARRAY_TASK_ID >>second");
+    lab.ctl(&format!("release {id}_3"));
+    lab.ctl(&format!("release {id}_[5-8] {}_[3-4]", each.id));
+    let ran = |file: &str| {
+        let mut ran: Vec<String> = lab.read(file).lines().map(str::to_owned).collect();
+        ran.sort();
+        ran
+    };
+    until("as many run as may", || (ran("ran") == ["3", "5", "6"]).then_some(()));
+    let waiting = [format!("{id}_[0-2,4,9%3] PENDING"), format!("{id}_[7-8%3] PENDING")];
+    let pending = |id: u64| -> Vec<String> {
+        lab.lines(&format!("-j {id}")).into_iter().filter(|line| line.ends_with("PENDING")).collect()
+    };
+    assert_eq!(pending(id), waiting);
+    let reason = |task: String| lab.list(&format!("-j {task}"))[0]["reason"].clone();
+    assert_eq!(reason(format!("{id}_4")), "JobHeldUser");
+    assert_eq!(
+        (reason(format!("{}_3", each.id)), reason(format!("{}_5", each.id))),
+        ("Dependency".into(), "JobHeldUser".into())
+    );
+    // It is kept, and what was held whole again, with some of it running, is released in parts as before.
+    lab.gqd.kill9();
+    lab.gqd.start();
+    assert_eq!(pending(id), waiting);
+    lab.ctl(&format!("hold {id}"));
+    lab.ctl(&format!("release {id}_[7,9]"));
+    lab.file("go", "");
+    until("what may has run", || (ran("ran") == ["3", "5", "6", "7", "9"]).then_some(()));
+    until("its twin follows", || (ran("second") == ["3"]).then_some(()));
+    assert_eq!(lab.say(&format!("gqcancel {id}_[0-2,4] {}", each.id)).code, 0);
+    lab.ctl(&format!("release {id}"));
+    let over = job.over();
+    assert_eq!((&over["ended"]["COMPLETED"], &over["ended"]["CANCELLED"]), (&6.into(), &4.into()), "{over}");
+    assert_eq!(ran("ran"), ["3", "5", "6", "7", "8", "9"]);
+}
+
 /// B057: a task whose prolog failed took the whole array with it.
 #[test]
 fn a_task_that_cannot_start_concerns_itself_alone() {

@@ -7,7 +7,7 @@ use crate::{
     truth::Truth,
 };
 use gq_engine::{Actor, Answer, ClientId, Input, Past, Selection, Submission, Verb};
-use gq_model::{Change, JobId, JobRef, JobSpec, Seconds, SignalTo, Token, Uid};
+use gq_model::{Change, JobId, JobRef, JobSpec, Seconds, SignalTo, TimeAsk, Token, Uid};
 
 const ROOT: Uid = Uid(0);
 /// How often somebody names his token again before he gives up.
@@ -206,7 +206,7 @@ impl Users {
             9 => Verb::Continue,
             10 => Verb::Update(vec![Change::AtOnce(Some(1))]),
             11 => Verb::Update(vec![Change::AtOnce(None), Change::Begin(None)]),
-            12 => Verb::Update(vec![Change::TimeLimit(Some(Seconds(90))), Change::Nice(3)]),
+            12 => Verb::Update(vec![Change::TimeLimit(TimeAsk::Limit(Seconds(90))), Change::Nice(3)]),
             13 => Verb::Update(vec![Change::Dependency(None)]),
             14 => Verb::Signal(10, SignalTo::All),
             _ => Verb::Release,

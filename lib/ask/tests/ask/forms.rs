@@ -1,7 +1,7 @@
 //! Forms that are taken, and what they mean.
 
 use crate::{Try, lines, words};
-use gq_model::{CardAsk, LicenceAsk, MemoryAsk, MiB, OpenMode, Seconds, TestRun};
+use gq_model::{CardAsk, LicenceAsk, MemoryAsk, MiB, OpenMode, Seconds, TestRun, TimeAsk};
 use std::ffi::OsString;
 
 fn slices(count: u32, profile: &str) -> CardAsk {
@@ -54,7 +54,7 @@ fn every_option_reaches_its_place_from_all_three_places() {
     let typed = Try { argv, ..Try::default() }.submit().unwrap();
     let spec = &typed.spec;
     assert_eq!((spec.name.as_str(), spec.partition.as_deref()), ("job", Some("gpu")));
-    assert_eq!(spec.time_limit, Some(Seconds(131_400)));
+    assert_eq!(spec.time_limit, Some(TimeAsk::Limit(Seconds(131_400))));
     assert_eq!((spec.ntasks, spec.ntasks_per_node, spec.cpus_per_task), (Some(4), Some(4), Some(2)));
     assert_eq!((spec.cpus(), spec.memory), (8, MemoryAsk::PerNode(MiB(32_768))));
     assert_eq!(spec.cards, cards(2, Some("a100"), Some(40_960)));
@@ -120,7 +120,7 @@ fn the_command_line_wins_over_variables_and_variables_over_the_script() {
     let variables = vec![("GQSUB_TIME", "2"), ("GQSUB_JOB_NAME", "e"), ("GQSUB_HOLD", "0")];
     let argv = ["--time=3", "--mem-per-cpu=2G", "s.sh"].map(OsString::from).to_vec();
     let spec = Try { argv, variables, script, ..Try::default() }.submit().unwrap().spec;
-    assert_eq!((spec.time_limit, spec.name.as_str()), (Some(Seconds(180)), "e"));
+    assert_eq!((spec.time_limit, spec.name.as_str()), (Some(TimeAsk::Limit(Seconds(180))), "e"));
     assert_eq!((spec.memory, spec.comment.as_deref()), (MemoryAsk::PerCpu(MiB(2048)), Some("s")));
     assert!(!spec.hold);
 }
@@ -128,7 +128,7 @@ fn the_command_line_wins_over_variables_and_variables_over_the_script() {
 #[test]
 fn in_a_script_the_last_line_counts_whichever_mark_it_bears() {
     let spec = lines("#SBATCH --time=1\n#GQ --time=2\n#SBATCH --mem=4\n#SBATCH -t 3 -t 4").unwrap().spec;
-    assert_eq!(spec.time_limit, Some(Seconds(240)));
+    assert_eq!(spec.time_limit, Some(TimeAsk::Limit(Seconds(240))));
     let export = lines("#SBATCH --export=ALL\n#SBATCH --export=A=1\n#SBATCH --export=B=2").unwrap().export;
     assert_eq!((export.all, export.set.len()), (false, 1));
 }
@@ -158,7 +158,7 @@ set -e
 #GQ --nonsense";
     let job = lines(text).unwrap();
     let spec = job.spec;
-    assert_eq!((spec.ntasks, spec.time_limit), (Some(4), Some(Seconds(86_400))));
+    assert_eq!((spec.ntasks, spec.time_limit), (Some(4), Some(TimeAsk::Limit(Seconds(86_400)))));
     assert_eq!((spec.partition.as_deref(), &spec.cards), (Some("gpu"), &cards(2, None, None)));
     assert_eq!((spec.name.as_str(), spec.stdout.as_deref()), ("value", Some("a b/%j.out")));
     assert_eq!((spec.stderr.as_deref(), spec.comment.as_deref()), (Some("it is #1"), Some("xyz")));
@@ -173,7 +173,10 @@ fn directives_count_on_standard_input_and_on_a_last_line_without_an_end() {
         ["#!/bin/sh\n#GQ --time=5", "#!/usr/bin/env python3\n#GQ --time=5\nimport os\n#GQ --time=x\n"]
     {
         let job = Try { argv: Vec::new(), script: script.into(), ..Try::default() }.submit().unwrap();
-        assert_eq!((job.spec.time_limit, job.spec.name.as_str()), (Some(Seconds(300)), "gqsub"));
+        assert_eq!(
+            (job.spec.time_limit, job.spec.name.as_str()),
+            (Some(TimeAsk::Limit(Seconds(300))), "gqsub")
+        );
     }
     let long = [b"#!/bin/sh\n: ".as_slice(), &vec![b'x'; 1 << 20]].concat();
     assert_eq!(Try { script: long.clone(), ..Try::default() }.submit().unwrap().script, long);
@@ -313,9 +316,11 @@ fn memory_and_times_come_in_every_form_that_scripts_use() {
         ("365-00", Some(31_536_000)),
         ("90s", Some(90)),
         ("UNLIMITED", None),
+        ("INFINITE", None),
         ("0", None),
     ] {
-        assert_eq!(words(&["-t", text]).unwrap().spec.time_limit, want.map(Seconds), "{text}");
+        let want = want.map_or(TimeAsk::Longest, |want| TimeAsk::Limit(Seconds(want)));
+        assert_eq!(words(&["-t", text]).unwrap().spec.time_limit, Some(want), "{text}");
     }
     for (text, want) in [("--nice", 100), ("--nice=5", 5), ("--nice=-2147483645", -2_147_483_645)] {
         assert_eq!(words(&[text]).unwrap().spec.nice, want, "{text}");

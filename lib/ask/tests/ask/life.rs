@@ -4,7 +4,7 @@ use crate::{NOW, Try, limits, lines, words};
 use gq_ask::{Failed, read_change, read_signal};
 use gq_model::{
     ArrayAsk, Change, IndexSet, JobSpec, MailOn, MaxWait, MemoryAsk, MiB, RetryAsk, Seconds, SignalAsk,
-    Timestamp, WaitEnd,
+    TimeAsk, Timestamp, WaitEnd,
 };
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ fn every_option_of_a_jobs_life_reaches_its_place_from_all_three_places() {
     );
     assert_eq!((spec.kill_on_invalid_dep, spec.requeue), (Some(false), Some(false)));
     assert_eq!((typed.prep.as_slice(), spec.prep), (PREP, true));
-    assert_eq!((spec.time_min, spec.time_limit), (Some(Seconds(300)), Some(Seconds(3600))));
+    assert_eq!((spec.time_min, spec.time_limit), (Some(Seconds(300)), Some(TimeAsk::Limit(Seconds(3600)))));
     assert_eq!(spec.deadline, Some(Timestamp::from_secs(NOW + 7200)));
     assert_eq!(spec.signal, Some(SignalAsk { signal: 10, before: Seconds(90), batch: true }));
     assert_eq!(spec.max_wait, Some(MaxWait { after: Seconds(14_400), then: WaitEnd::Boost }));
@@ -298,7 +298,10 @@ fn some_can_be_said_anew_and_the_rest_is_refused_by_name() {
         failed(),
     )
     .unwrap();
-    assert_eq!((job.spec.time_limit, job.spec.memory), (Some(Seconds(7200)), MemoryAsk::PerCpu(MiB(2048))));
+    assert_eq!(
+        (job.spec.time_limit, job.spec.memory),
+        (Some(TimeAsk::Limit(Seconds(7200))), MemoryAsk::PerCpu(MiB(2048)))
+    );
     assert_eq!((job.spec.partition.as_deref(), job.spec.name.as_str()), (Some("big"), "once more"));
     assert_eq!((job.spec.array.unwrap().at_once, job.spec.hold), (Some(9), true));
     for (words, want) in [
@@ -319,8 +322,8 @@ fn changes_are_said_as_a_submission_says_them() {
     let now = Timestamp::from_secs(NOW);
     let read = |option: &str, text: &str| read_change(option, text, now, &|| TimeZone::UTC);
     for (option, text, change) in [
-        ("time", "2:00:00", Change::TimeLimit(Some(Seconds(7200)))),
-        ("time", "UNLIMITED", Change::TimeLimit(None)),
+        ("time", "2:00:00", Change::TimeLimit(TimeAsk::Limit(Seconds(7200)))),
+        ("time", "UNLIMITED", Change::TimeLimit(TimeAsk::Longest)),
         ("time", "+30", Change::TimeLimitBy(1800)),
         ("time", "-90s", Change::TimeLimitBy(-90)),
         ("priority", "-5", Change::Priority(-5)),

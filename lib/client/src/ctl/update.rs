@@ -17,7 +17,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     (
         "time",
         "[+|-]LIMIT",
-        "How long they may run; with + or - by how much longer or shorter. A job that runs may be given less by its user, more by an admin",
+        "How long they may run; UNLIMITED or 0: as long as the partition allows; with + or - by how much longer or shorter. A job that runs may be given less by its user, more by an admin",
     ),
     ("partition", "NAME", "Their partition, of jobs that wait"),
     ("priority", "N", "Their priority from now on (admins)"),
@@ -25,7 +25,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("array-throttle", "N", "How many tasks of an array run at a time; 0: as many as fit"),
     ("dependency", "TYPE:ID", "What they wait for, as gqsub --dependency takes it; none: nothing any more"),
     ("begin", "TIME", "Do not start them before, as gqsub --begin takes it; none: at any time"),
-    ("deadline", "TIME", "By when they must have ended; none: whenever"),
+    ("deadline", "TIME", "By when they must have ended, of jobs that wait; none: whenever"),
     ("name", "NAME", "Their name"),
     ("comment", "TEXT", "Their comment; an empty one takes it away"),
     ("requeue", "yes|no", "Whether they may run again by themselves"),
@@ -65,7 +65,7 @@ fn changes(words: &ArgMatches, clock: &Clock) -> Result<Vec<Change>, Trouble> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gq_model::{Seconds, Timestamp};
+    use gq_model::{Seconds, TimeAsk, Timestamp};
 
     fn said(line: &str) -> Result<Vec<Change>, Trouble> {
         let words = update_command()
@@ -98,7 +98,7 @@ mod tests {
         );
         assert_eq!(changes.len(), OPTIONS.len());
         assert_eq!(said("update|17|--time|-10").unwrap(), [Change::TimeLimitBy(-600)]);
-        assert_eq!(said("update|17|--time=2h").unwrap(), [Change::TimeLimit(Some(Seconds(7200)))]);
+        assert_eq!(said("update|17|--time=2h").unwrap(), [Change::TimeLimit(TimeAsk::Limit(Seconds(7200)))]);
         for bad in [
             "update|17",
             "update|--time=1",

@@ -198,7 +198,7 @@ impl Field {
             Self::Submit => write_time(Some(job.submit_time), clock, out),
             Self::Begin => write_time(job.begin_time, clock, out),
             Self::Start => write_time(job.start_time.or(job.expected_start), clock, out),
-            Self::End => write_time(end(job), clock, out),
+            Self::End => write_time(end(job, clock.now), clock, out),
             Self::Nodes => out.write_str(&compress_hosts(&job.nodes)),
             Self::BatchHost => out.write_str(job.nodes.first().map_or(NOT_KNOWN, |node| node.as_str())),
             Self::Memory => out.write_str(&format_size(job.memory_mib)),
@@ -254,15 +254,19 @@ fn write_where(job: &JobView, out: &mut String) -> std::fmt::Result {
     if tells_reason { write!(out, "({})", job.reason) } else { out.write_str(&compress_hosts(&job.nodes)) }
 }
 
-/// How long the job has run, in whole seconds.
+/// How long the job has run, in whole seconds; the time it was suspended does not count.
 pub(crate) fn used(job: &JobView, now: Timestamp) -> Seconds {
-    let until = job.end_time.unwrap_or(now);
-    Seconds(job.start_time.map_or(0, |start| until.micros_since(start) / 1_000_000))
+    let until = job.end_time.or(job.suspended).unwrap_or(now);
+    let ran = |start| until.micros_since(start).saturating_sub(job.suspended_before);
+    Seconds(job.start_time.map_or(0, |start| ran(start) / 1_000_000))
 }
 
-/// How long it may still run; none means without end.
+/// How long it may still run; none means without end. Its deadline comes nearer, whether it runs or is suspended.
 fn left(job: &JobView, now: Timestamp) -> Option<Seconds> {
-    job.time_limit.map(|limit| Seconds(limit.0.saturating_sub(used(job, now).0)))
+    let limit = job.time_limit.map(|limit| Seconds(limit.0.saturating_sub(used(job, now).0)));
+    let runs = job.start_time.is_some() && job.end_time.is_none();
+    let deadline = job.deadline.filter(|_| runs).map(|at| Seconds(at.micros_since(now) / 1_000_000));
+    limit.into_iter().chain(deadline).min()
 }
 
 fn write_exit(job: &JobView, out: &mut String) -> std::fmt::Result {
@@ -272,9 +276,15 @@ fn write_exit(job: &JobView, out: &mut String) -> std::fmt::Result {
     }
 }
 
-/// When the job ended, or has to end once it runs (or starts when it is expected to).
-fn end(job: &JobView) -> Option<Timestamp> {
-    let planned = || Some(job.start_time.or(job.expected_start)?.after(job.time_limit?));
+/// When the job ended, or has to end once it runs (or starts when it is expected to); who is suspended, if he went on now.
+fn end(job: &JobView, now: Timestamp) -> Option<Timestamp> {
+    let lasts = job.suspended.map_or(0, |since| now.micros_since(since));
+    let still = i64::try_from(job.suspended_before.saturating_add(lasts)).unwrap_or(i64::MAX);
+    let planned = || {
+        let start = job.start_time.or(job.expected_start)?;
+        let limit = job.time_limit.map(|limit| Timestamp(start.after(limit).0.saturating_add(still)));
+        limit.into_iter().chain(job.deadline).min()
+    };
     job.end_time.or_else(planned)
 }
 

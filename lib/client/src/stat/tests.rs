@@ -58,6 +58,7 @@ fn waiting() -> JobView {
         restarts: 0,
         stage: None,
         suspended: None,
+        suspended_before: 0,
         dependency: None,
         deadline: None,
         time_min: None,

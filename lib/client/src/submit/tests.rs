@@ -9,7 +9,7 @@ use crate::trouble::Trouble;
 use gq_ask::{Context, Script, ScriptName, Submission};
 use gq_conf::Config;
 use gq_ipc::{Conn, Listener};
-use gq_model::{ArrayAsk, End, IndexSet, JobId, Outcome, Reason, Timestamp, Token};
+use gq_model::{ArrayAsk, End, IndexSet, JobId, Outcome, Reason, Seconds, TimeAsk, Timestamp, Token};
 use gq_proto::{
     ArrayView, Ask, Asked, JobFile, MAX_FRAME, Refusal, RefusalKind, Reply, WaitedEnd, sha256_hex,
 };
@@ -267,7 +267,7 @@ fn what_failed_is_submitted_again_from_the_accepted_job_file() {
     let failed: IndexSet = [1, 3].into_iter().collect();
     let (job, env) = rerun_of(&place, |_, _| {}, failed.clone()).unwrap();
     assert_eq!(job.spec.array, Some(ArrayAsk::of(failed, Some(2))));
-    assert_eq!(job.spec.time_limit.map(|limit| limit.0), Some(300));
+    assert_eq!(job.spec.time_limit, Some(TimeAsk::Limit(Seconds(300))));
     assert_eq!((job.script.as_slice(), job.args), (b"#!/bin/sh\n".as_slice(), vec!["x y".into()]));
     let items: Vec<Vec<u8>> = (0..5).map(|n| vec![b'a' + n]).collect();
     assert_eq!((job.items, env), (items, vec![b"A=1".to_vec()]), "a task finds its own by its index");

@@ -97,6 +97,8 @@ pub(crate) struct Subject {
     pub(crate) place: Option<Place>,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
+    /// How long it was suspended before, in microseconds, and since when it is.
+    pub(crate) suspended: (u64, Option<Timestamp>),
     pub(crate) outcome: Option<Outcome>,
     /// How the tasks of a whole array ended.
     pub(crate) tally: Vec<(End, u64)>,
@@ -120,6 +122,7 @@ impl Subject {
             place: None,
             started: None,
             ended: None,
+            suspended: (0, None),
             outcome: None,
             tally: Vec::new(),
         }
@@ -142,6 +145,7 @@ impl Subject {
             place: None,
             started: None,
             ended: None,
+            suspended: (0, None),
             outcome: None,
             tally: Vec::new(),
         }
@@ -159,6 +163,7 @@ impl Subject {
                 cards: run.cards.clone(),
             }),
             started: run.started(),
+            suspended: (run.stood_still, run.suspended),
             ..Self::of_job(job, tasks, run.state())
         }
     }
@@ -197,10 +202,12 @@ impl Subject {
         Some(output_path(self.spec.stdout.as_deref(), &self.spec.work_dir, &fields))
     }
 
-    /// How long it ran.
+    /// How long it ran, the time it was suspended not counted.
     pub(crate) fn ran(&self) -> Option<Seconds> {
         let (started, ended) = (self.started?, self.ended?);
-        Some(Seconds(ended.micros_since(started) / 1_000_000))
+        let (before, since) = self.suspended;
+        let ran = since.unwrap_or(ended).micros_since(started).saturating_sub(before);
+        Some(Seconds(ran / 1_000_000))
     }
 }
 

@@ -122,6 +122,21 @@ fn a_qos_is_one_of_the_partitions_and_its_time_and_limits_hold_as_well() {
 }
 
 #[test]
+fn without_limit_means_as_long_as_partition_and_qos_allow_and_nothing_said_the_usual_time() {
+    let mut world = World::joined();
+    let mut limit = |max_time: Option<u64>, words: &str| {
+        world.policy.partitions[0].max_time = max_time.map(Seconds);
+        asked(&mut world, BOB, words).unwrap().shape.time_limit.map(|limit| limit.0)
+    };
+    let unlimited = r#""time_limit":"UNLIMITED""#;
+    assert_eq!((limit(None, ""), limit(None, unlimited)), (Some(600), None));
+    assert_eq!((limit(Some(3600), ""), limit(Some(3600), unlimited)), (Some(600), Some(3600)));
+    assert_eq!(limit(Some(60), unlimited), Some(60));
+    assert_eq!(limit(Some(3600), &format!(r#""qos":"quick",{unlimited}"#)), Some(120));
+    assert_eq!(limit(None, r#""time_limit":7200"#), Some(7200));
+}
+
+#[test]
 fn more_live_jobs_than_a_limit_allows_are_refused_within_a_turn_too() {
     let mut world = World::joined();
     let clients: Vec<_> = (1..7).map(|token| world.submit(token, ANN, spec(r#""qos":"quick""#))).collect();

@@ -98,7 +98,8 @@ impl World {
                         condition.fate == if spoilt { Fate::Met } else { Fate::Never }
                     }
                     gq_model::When::AfterCorr => {
-                        condition.left.iter().all(lives) && condition.never.without(&past.bad).is_empty()
+                        let is_in_vain = |task| !lives(task) && !past.good.contains(task);
+                        condition.left.iter().all(lives) && condition.never.iter().all(is_in_vain)
                     }
                     gq_model::When::After(_) => {
                         let unbegun = |task: u32| {

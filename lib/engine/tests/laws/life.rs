@@ -1,26 +1,26 @@
 //! Stories of the life of a job: arrays, dependencies, stages, retries, updates, deadlines.
 
 use crate::world::{ANN, BOB, ROOT, World, go_on, named, refusal, report, spec};
-use gq_cluster::{Event, Job};
+use gq_cluster::{Event, Fate, Job};
 use gq_engine::{Answer, Order, RefusalKind, Selection, Verb};
 use gq_model::{
     Change, End, EndReason, JobId, JobRef, JobState, Reason, RunKey, RunNumber, Seconds, SignalTo, Stage,
-    TaskIndex, Timestamp,
+    TaskIndex, TimeAsk, Timestamp,
 };
 
-fn job(world: &World, id: u64) -> &Job {
+pub fn job(world: &World, id: u64) -> &Job {
     world.cluster.job(JobId(id)).unwrap()
 }
 
-fn key(job: u64, task: u32, run: u32) -> RunKey {
+pub fn key(job: u64, task: u32, run: u32) -> RunKey {
     RunKey { job: JobId(job), task: TaskIndex(task), run: RunNumber(run) }
 }
 
-fn part(text: &str) -> Selection {
+pub fn part(text: &str) -> Selection {
     Selection { jobs: vec![text.parse::<JobRef>().unwrap()], ..Selection::default() }
 }
 
-fn submitted(world: &mut World, token: u8, text: &str) -> u64 {
+pub fn submitted(world: &mut World, token: u8, text: &str) -> u64 {
     let client = world.submit(token, ANN, spec(text));
     world.turn();
     match &world.post.replies[&client] {
@@ -29,19 +29,19 @@ fn submitted(world: &mut World, token: u8, text: &str) -> u64 {
     }
 }
 
-fn refused(world: &mut World, token: u8, text: &str) -> (RefusalKind, String) {
+pub fn refused(world: &mut World, token: u8, text: &str) -> (RefusalKind, String) {
     let client = world.submit(token, ANN, spec(text));
     world.turn();
     let refusal = refusal(world, client).unwrap_or_else(|| panic!("{text} was taken"));
     (refusal.kind, refusal.text)
 }
 
-fn reason(world: &World, id: u64) -> Reason {
+pub fn reason(world: &World, id: u64) -> Reason {
     world.post.outlook.as_ref().unwrap().of(job(world, id), &world.policy).0
 }
 
 /// A task's run starts, and ends with this code.
-fn run_to(world: &mut World, key: RunKey, code: u8) {
+pub fn run_to(world: &mut World, key: RunKey, code: u8) {
     for at in 0..world.nodes.len() {
         world.deliver_orders(at, usize::MAX, None);
     }
@@ -54,7 +54,7 @@ fn run_to(world: &mut World, key: RunKey, code: u8) {
     report(world);
 }
 
-fn orders(world: &World) -> Vec<&Order> {
+pub fn orders(world: &World) -> Vec<&Order> {
     world.post.orders.iter().map(|(_, _, order)| order).collect()
 }
 
@@ -82,50 +82,6 @@ fn too_large_an_array_is_refused_with_the_bound() {
     let (kind, text) = refused(&mut world, 1, r#""array":"0-1000""#);
     assert_eq!(kind, RefusalKind::Policy);
     assert!(text.contains("1001 tasks") && text.contains("1000"), "{text}");
-}
-
-#[test]
-fn parts_of_an_array_are_cancelled_held_and_released_and_nothing_else_of_it() {
-    let mut world = World::joined();
-    let id = submitted(&mut world, 1, r#""array":"0-20","cpus_per_task":4"#);
-    world.command(ANN, Verb::Cancel, part(&format!("{id}_10")));
-    world.command(ANN, Verb::Hold, part(&format!("{id}_[3-5]")));
-    let strange = world.command(ANN, Verb::Cancel, part(&format!("{id}_[7,99]")));
-    world.turn();
-    let Answer::Done { count: 1, failures } = &world.post.replies[&strange] else { panic!("7 is there") };
-    assert_eq!((failures[0].refusal.kind, failures[0].what.as_str()), (RefusalKind::NoSuchJob, "1_99"));
-    assert_eq!(job(&world, id).waiting.to_string(), "2-6,8-9,11-20");
-    assert_eq!(job(&world, id).ready().to_string(), "2,6,8-9,11-20");
-    // What an admin holds its user does not release.
-    world.command(ROOT, Verb::Hold, part(&format!("{id}_4")));
-    let by_user = world.command(ANN, Verb::Release, part(&format!("{id}_[3-5]")));
-    world.turn();
-    let Answer::Done { count: 0, failures } = &world.post.replies[&by_user] else {
-        panic!("it was released")
-    };
-    assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
-    world.command(ROOT, Verb::Release, named(JobId(id)));
-    world.turn();
-    assert!(job(&world, id).held_tasks.is_empty());
-    world.settle();
-    assert_eq!(world.post.over[&JobId(id)].end, End::Cancelled, "the worst of its tasks");
-}
-
-#[test]
-fn a_task_that_is_requeued_waits_alone() {
-    let mut world = World::joined();
-    let id = submitted(&mut world, 1, r#""array":"0-3""#);
-    go_on(&mut world);
-    world.command(ANN, Verb::Requeue { hold: true }, part(&format!("{id}_2")));
-    world.turn();
-    assert_eq!(orders(&world), [&Order::Requeue(key(id, 2, 1), EndReason::Requeue)]);
-    go_on(&mut world);
-    go_on(&mut world);
-    let held: Vec<String> = job(&world, id).held_tasks.values().map(ToString::to_string).collect();
-    assert_eq!((held, job(&world, id).waiting.to_string()), (vec!["2".to_string()], "2".to_string()));
-    world.command(ANN, Verb::Release, part(&format!("{id}_2")));
-    world.turn();
-    assert_eq!(job(&world, id).run_key(TaskIndex(2)), Some(key(id, 2, 2)));
 }
 
 #[test]
@@ -187,8 +143,37 @@ fn tasks_follow_tasks() {
     assert_eq!(reason(&world, part), Reason::DependencyNeverSatisfied);
     let waits = job(&world, next).waits.as_ref().unwrap();
     assert_eq!((waits.never().to_string(), waits.barred().to_string()), ("0".into(), "0,2-3".into()));
-    let (_, text) = refused(&mut world, 4, r#""array":"0-9","dependency":"aftercorr:2""#);
-    assert!(text.contains("same indices"), "{text}");
+    let (_, text) = refused(&mut world, 4, r#""array":"0-3","dependency":"aftercorr:2?afterok:1""#);
+    assert!(text.contains("no other condition behind ?"), "{text}");
+}
+
+#[test]
+fn a_task_without_a_twin_waits_in_vain_and_a_plain_job_waits_for_the_whole() {
+    let mut world = World::joined();
+    let first = submitted(&mut world, 1, r#""array":"0-2","cpus_per_task":2"#);
+    let more = submitted(&mut world, 2, r#""array":"1-4","dependency":"aftercorr:1""#);
+    let killed =
+        submitted(&mut world, 3, r#""array":"1-4","dependency":"aftercorr:1","kill_on_invalid_dep":true"#);
+    let plain = submitted(&mut world, 4, r#""dependency":"aftercorr:1""#);
+    let waits = |world: &World, id| job(world, id).waits.clone().unwrap();
+    assert_eq!(waits(&world, more).never().to_string(), "3-4");
+    assert_eq!(job(&world, killed).waiting.to_string(), "1-2", "where that is wanted they end");
+    run_to(&mut world, key(first, 0, 1), 0);
+    assert_eq!(reason(&world, plain), Reason::Dependency, "task 0 is not the whole");
+    run_to(&mut world, key(first, 1, 1), 0);
+    assert!(job(&world, more).runs.keys().map(|task| task.0).eq([1]));
+    run_to(&mut world, key(first, 2, 1), 0);
+    assert_eq!(job(&world, plain).runs.len(), 1);
+    // Also of what has ended, and when that is said anew; a plain job is waited for as a whole, too.
+    let late = submitted(&mut world, 5, r#""array":"2-3","dependency":"aftercorr:1""#);
+    assert_eq!((waits(&world, late).never().to_string(), job(&world, late).runs.len()), ("3".into(), 1));
+    let each = submitted(&mut world, 6, r#""array":"0-1","hold":true"#);
+    let say = Verb::Update(vec![Change::Dependency(Some(format!("aftercorr:{plain}").parse().unwrap()))]);
+    world.command(ANN, say, named(JobId(each)));
+    world.turn();
+    assert_eq!((waits(&world, each).fate(), waits(&world, each).barred().is_empty()), (Fate::Open, true));
+    run_to(&mut world, key(plain, 0, 1), 3);
+    assert_eq!(waits(&world, each).fate(), Fate::Never);
 }
 
 #[test]
@@ -322,13 +307,41 @@ fn a_user_shortens_what_runs_and_an_admin_lengthens_it() {
     world.turn();
     let Answer::Done { count: 0, failures } = &world.post.replies[&longer] else { panic!("it is longer") };
     assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
-    world.command(ANN, Verb::Update(vec![Change::TimeLimit(Some(Seconds(300)))]), named(JobId(id)));
+    world.command(ANN, Verb::Update(vec![Change::TimeLimit(TimeAsk::Limit(Seconds(300)))]), named(JobId(id)));
     world.turn();
     assert_eq!(orders(&world), [&Order::Limit(key(id, 0, 1), Some(Seconds(300)))]);
     assert_eq!(job(&world, id).runs[&TaskIndex(0)].own_limit, Some(Seconds(300)));
     world.command(ROOT, Verb::Update(vec![Change::TimeLimitBy(500)]), named(JobId(id)));
     world.turn();
     assert_eq!(orders(&world), [&Order::Limit(key(id, 0, 1), Some(Seconds(800)))]);
+}
+
+#[test]
+fn a_limit_taken_away_is_what_the_partition_allows_for_what_waits_and_for_what_runs() {
+    let mut world = World::joined();
+    let runs = submitted(&mut world, 1, r#""time_limit":60"#);
+    let waits = submitted(&mut world, 2, r#""hold":true,"time_limit":60"#);
+    go_on(&mut world);
+    let longest = Verb::Update(vec![Change::TimeLimit(TimeAsk::Longest)]);
+    let limits = |world: &World| {
+        let of = |id| job(world, id).shape.time_limit.map(|limit| limit.0);
+        (of(waits), job(world, runs).runs[&TaskIndex(0)].own_limit)
+    };
+    world.policy.partitions[0].max_time = Some(Seconds(3600));
+    world.command(ROOT, longest.clone(), Selection { users: vec![ANN], ..Selection::default() });
+    world.turn();
+    assert_eq!(limits(&world), (Some(3600), Some(Seconds(3600))));
+    assert_eq!(orders(&world), [&Order::Limit(key(runs, 0, 1), Some(Seconds(3600)))]);
+    // What runs is given more by an admin alone, however that is said.
+    world.policy.partitions[0].max_time = None;
+    let client = world.command(ANN, longest.clone(), named(JobId(runs)));
+    world.turn();
+    let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it is longer") };
+    assert_eq!(failures[0].refusal.kind, RefusalKind::NotPermitted);
+    world.command(ROOT, longest, Selection { users: vec![ANN], ..Selection::default() });
+    world.turn();
+    assert_eq!(limits(&world), (None, Some(gq_cluster::UNLIMITED)));
+    assert_eq!(orders(&world), [&Order::Limit(key(runs, 0, 1), None)]);
 }
 
 #[test]
@@ -339,7 +352,7 @@ fn what_waits_is_updated_as_it_would_be_submitted() {
         Change::Partition("high".into()),
         Change::Name("better".into()),
         Change::Comment("now".into()),
-        Change::TimeLimit(Some(Seconds(50))),
+        Change::TimeLimit(TimeAsk::Limit(Seconds(50))),
     ];
     world.command(ANN, Verb::Update(changes), named(JobId(id)));
     world.turn();
@@ -376,17 +389,23 @@ fn a_job_that_cannot_end_before_its_deadline_is_ended_and_one_that_runs_has_unti
     assert!(text.contains("--deadline"), "{text}");
     let limit = |world: &World| {
         world.post.orders.iter().find_map(|(_, _, order)| match order {
-            Order::Start(assignment) => Some((assignment.time_limit, assignment.until_deadline)),
+            Order::Start(assignment) => Some((assignment.time_limit, assignment.deadline)),
             _ => None,
         })
     };
     assert!(job(&world, runs).runs.len() == 1 && limit(&world).is_none());
+    go_on(&mut world);
+    let later = Verb::Update(vec![Change::Deadline(Some(Timestamp(deadline + 1)))]);
+    let client = world.command(ROOT, later, named(JobId(runs)));
+    world.turn();
+    let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it is later") };
+    assert!(failures[0].refusal.text.contains("its deadline cannot change"), "{failures:?}");
     world.now = Timestamp(deadline);
     world.now.0 -= 99_000_000;
     world.turn();
     assert_eq!(world.post.over[&JobId(waits)].end, End::Deadline);
     let cut = submitted(&mut world, 4, &format!(r#""time_limit":400,"time_min":30,"deadline":{deadline}"#));
-    assert_eq!(limit(&world), Some((Some(Seconds(99)), true)));
+    assert_eq!(limit(&world), Some((Some(Seconds(99)), Some(Seconds(99)))));
     assert_eq!(job(&world, cut).runs[&TaskIndex(0)].own_limit, Some(Seconds(99)));
 }
 
@@ -446,6 +465,7 @@ fn what_is_suspended_keeps_what_it_holds_and_its_time_stands_still() {
     report(&mut world);
     assert_eq!(job(&world, id).runs[&TaskIndex(0)].state(), JobState::Suspended);
     world.now = world.now.after(Seconds(100));
+    assert_eq!(job(&world, id).runs[&TaskIndex(0)].stood_still_until(world.now), 100_000_000);
     world.command(ANN, Verb::Continue, named(JobId(id)));
     world.turn();
     for at in 0..world.nodes.len() {
@@ -454,6 +474,7 @@ fn what_is_suspended_keeps_what_it_holds_and_its_time_stands_still() {
     report(&mut world);
     let run = &job(&world, id).runs[&TaskIndex(0)];
     assert_eq!((run.state(), run.counted), (JobState::Running, counted.after(Seconds(100))));
+    assert_eq!((run.stood_still, run.stood_still_until(world.now)), (100_000_000, 100_000_000));
     world.command(ANN, Verb::Signal(10, SignalTo::Batch), named(JobId(id)));
     world.turn();
     assert_eq!(orders(&world), [&Order::Signal(key(id, 0, 1), 10, SignalTo::Batch)]);

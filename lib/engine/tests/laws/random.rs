@@ -6,7 +6,7 @@ use crate::{
     world::{ANN, ROOT, World, named, spec},
 };
 use gq_engine::{Input, Selection, Verb};
-use gq_model::{Change, Epoch, Fault, JobId, JobRef, RunKey, Seconds, Seq, Timestamp, Uid};
+use gq_model::{Change, Epoch, Fault, JobId, JobRef, RunKey, Seconds, Seq, TimeAsk, Timestamp, Uid};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ fn play(world: &mut World, step: &Move) {
                 6 => Verb::Suspend,
                 7 => Verb::Continue,
                 8 => Verb::Update(vec![Change::TimeLimitBy(-30), Change::Name("other".into())]),
-                9 => Verb::Update(vec![Change::TimeLimit(Some(Seconds(90))), Change::Nice(3)]),
+                9 => Verb::Update(vec![Change::TimeLimit(TimeAsk::Limit(Seconds(90))), Change::Nice(3)]),
                 10 => Verb::Update(vec![Change::Partition("high".into())]),
                 11 => Verb::Update(vec![Change::AtOnce(Some(1))]),
                 12 => Verb::Update(vec![Change::AtOnce(None), Change::Begin(None)]),

@@ -306,7 +306,7 @@ impl Lab {
             stage: gq_model::Stage::Main,
             restarts: None,
             over_limit: Seconds(0),
-            until_deadline: false,
+            deadline: None,
             signal: None,
             account: None,
             qos: None,

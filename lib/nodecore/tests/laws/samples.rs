@@ -40,7 +40,7 @@ pub fn assignment(key: RunKey, boot: BootId) -> Box<Assignment> {
         stage: gq_model::Stage::Main,
         restarts: None,
         over_limit: Seconds(0),
-        until_deadline: false,
+        deadline: None,
         signal: None,
         account: None,
         qos: None,

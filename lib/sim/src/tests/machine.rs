@@ -12,7 +12,7 @@ use crate::{
     world::World,
 };
 use gq_cluster::Depth;
-use gq_model::{MemoryAsk, MiB, Seconds, known_grid};
+use gq_model::{MemoryAsk, MiB, Seconds, TimeAsk, known_grid};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ fn a_part_of_a_card_becomes_a_slice_and_is_counted_as_one() {
     let mut without = Requests::new(&trace.names, &pool.policy, false, false);
     let timed = TraceJob { cpus: 1, cards: 3, estimate: 60, memory: MiB(9), ..TraceJob::default() };
     let spec = without.of(&timed);
-    assert_eq!((spec.cards.count, spec.cpus(), spec.time_limit), (0, 3, Some(Seconds(60))));
+    assert_eq!((spec.cards.count, spec.cpus(), spec.time_limit), (0, 3, Some(TimeAsk::Limit(Seconds(60)))));
 }
 
 /// A small machine of eighths: cards in MIG mode and whole ones.

@@ -184,6 +184,7 @@ fn grow_old(place: &Place, format: i64) {
     for table in ["meta", "job", "node", "outbox", "inbox", "token", "booking", "usage", "run"] {
         conn.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN crc")).unwrap();
     }
+    conn.execute_batch("ALTER TABLE run DROP COLUMN suspended").unwrap();
     if format < 3 {
         conn.execute_batch("ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts")
             .unwrap();
@@ -207,6 +208,7 @@ fn a_file_of_a_format_before_is_read_and_goes_on() {
         let job = life.history().job(JobId(1)).unwrap().unwrap();
         assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
         assert!(job.runs[0].time_limit.is_some() && job.runs[0].restarts == Some(0));
+        assert_eq!(job.runs[0].suspended, 0);
         assert_eq!(life.cluster.ledger().usage_of(None, ANN).charge, 5);
         assert!(life.store.token(Token([7; 16])).unwrap().is_some());
     }

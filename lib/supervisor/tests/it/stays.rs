@@ -2,7 +2,7 @@
 
 use crate::lab::{Job, Lab, line_of, uids, wait_dead};
 use gq_host::{Control, StopKind};
-use gq_model::{End, EndReason, JobId, Reason, RunNumber, TaskIndex, Uid};
+use gq_model::{End, EndReason, JobId, Reason, RunNumber, Seconds, TaskIndex, Uid};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -53,14 +53,14 @@ fn every_end_has_its_word() {
     let mut lab = Lab::of(uids()[0]);
     for (control, word) in [
         (Control::Limit(Some(0)), "time-limit"),
-        (Control::Limit(Some(0)), "deadline"),
+        (Control::Limit(None), "deadline"),
         (Control::Stop(StopKind::Cancel, Some(EndReason::Cancel)), "cancel"),
         (Control::Stop(StopKind::Requeue, Some(EndReason::Requeue)), "requeue"),
         (Control::Warn(EndReason::Drain), "drain"),
     ] {
         let mut job = lab.job("trap 'exit 3' TERM; echo up > up; while :; do sleep 60 & wait; done");
         job.file.spec.checkpoint = Some("deep/%j".into());
-        job.assignment.until_deadline = word == "deadline";
+        job.assignment.deadline = (word == "deadline").then_some(Seconds(3));
         let key = job.assignment.key;
         fs::create_dir_all(lab.work("deep")).unwrap();
         let _ = fs::remove_file(lab.work("up"));

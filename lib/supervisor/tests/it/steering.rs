@@ -27,20 +27,35 @@ fn a_limit_is_moved_while_the_script_runs_and_counts_from_its_start() {
 }
 
 #[test]
-fn a_limit_that_is_over_when_it_is_set_ends_the_run_and_a_deadline_says_its_own_name() {
-    for (until_deadline, end, reason) in
-        [(false, End::Timeout, Reason::TimeLimit), (true, End::Deadline, Reason::Deadline)]
-    {
-        let mut lab = Lab::of(uids()[0]);
-        let mut job = lab.job("echo up > up; sleep 60");
-        job.assignment.until_deadline = until_deadline;
-        // A deadline is not moved by what others get beyond their limit.
-        job.assignment.over_limit = Seconds(if until_deadline { 60 } else { 0 });
+fn a_limit_that_is_over_when_it_is_set_ends_the_run() {
+    let mut lab = Lab::of(uids()[0]);
+    let job = lab.job("echo up > up; sleep 60");
+    let supervisor = lab.start(&job);
+    line_of(&lab.work("up"));
+    supervisor.send(Control::Limit(Some(0))).unwrap();
+    let outcome = lab.ended(job.assignment.key).0;
+    assert_eq!((outcome.end, outcome.reason), (End::Timeout, Reason::TimeLimit));
+    wait_dead(&supervisor);
+}
+
+#[test]
+fn a_deadline_says_its_own_name_and_nothing_moves_it() {
+    for uid in uids() {
+        let mut lab = Lab::of(uid);
+        let mut job = lab.job(LISTENER);
+        job.assignment.kill_wait = Seconds(0);
+        // Not what others get beyond their limit, not another limit, and not that the run stands still.
+        (job.assignment.deadline, job.assignment.over_limit) = (Some(Seconds(4)), Seconds(60));
+        let begun = Instant::now();
         let supervisor = lab.start(&job);
         line_of(&lab.work("up"));
-        supervisor.send(Control::Limit(Some(0))).unwrap();
+        supervisor.send(Control::Limit(None)).unwrap();
+        supervisor.send(Control::Suspend).unwrap();
         let outcome = lab.ended(job.assignment.key).0;
-        assert_eq!((outcome.end, outcome.reason), (end, reason));
+        assert_eq!((outcome.end, outcome.reason), (End::Deadline, Reason::Deadline));
+        assert!((3..30).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        let is_suspended = |record: &Record| matches!(record, Record::Suspended { .. });
+        assert!(lab.records.iter().any(is_suspended), "it stood still when it came");
         wait_dead(&supervisor);
     }
 }

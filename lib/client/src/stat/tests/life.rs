@@ -56,6 +56,31 @@ fn how_far_an_array_is_stands_behind_the_table_for_people_only() {
 }
 
 #[test]
+fn the_time_of_a_suspended_job_stands_still_and_its_deadline_does_not() {
+    let at = |seconds: i64| Some(Timestamp::from_secs(1_000_000 + seconds));
+    // It ran for 1000 seconds, was suspended for 600, ran for 100, and has stood still for 25.
+    let suspended = JobView {
+        state: "SUSPENDED".into(),
+        start_time: at(-1_725),
+        suspended: at(-25),
+        suspended_before: 600_000_000,
+        ..running()
+    };
+    let cells = |job: &JobView| ["%M", "%L", "%e"].map(|letter| shown_as(letter, job));
+    assert_eq!(cells(&suspended), ["18:20", "1:41:40", "1970-01-12T15:28:20"]);
+    let goes_on = JobView { suspended: None, suspended_before: 625_000_000, ..suspended.clone() };
+    assert_eq!(cells(&goes_on), ["18:20", "1:41:40", "1970-01-12T15:28:20"]);
+    let late = |job: JobView| JobView { deadline: at(60), ..job };
+    assert_eq!(cells(&late(suspended.clone())), ["18:20", "1:00", "1970-01-12T13:47:40"]);
+    let endless = JobView { time_limit: None, ..late(goes_on.clone()) };
+    assert_eq!(cells(&endless), ["18:20", "1:00", "1970-01-12T13:47:40"]);
+    let ended = JobView { end_time: at(0), ..goes_on };
+    assert_eq!(cells(&ended)[0], "18:20");
+    let value = |job: &JobView| serde_json::to_value(json::job(job)).unwrap()["suspended_time"].clone();
+    assert_eq!((value(&suspended), value(&ended), value(&waiting())), (600.into(), 625.into(), 0.into()));
+}
+
+#[test]
 fn a_jobs_life_has_fields() {
     let job = JobView {
         restarts: 2,
