@@ -133,10 +133,20 @@ fn a_job_is_put_back_into_the_queue_and_held_there() {
         fs::remove_file(lab.work("up.1")).unwrap();
     }
     assert_eq!((lab.read("append"), lab.read("truncate")), ("run 1\nrun 2\n".into(), "run 2\n".into()));
-    // What waits already is where it is wanted; who said that he does not want it is left alone.
-    let waits = lab.submit("-H", "true");
-    lab.ctl(&format!("requeue {}", waits.id));
+    // What waits already is not put back, and the rest is; but it is held, where that is wanted.
+    let begin = "--begin=now+1hour";
+    let (waits, runs) =
+        (lab.submit(begin, "true"), lab.submit("", "echo $GQ_RUN >>again; sleep 600").running());
+    until("it has begun", || (lab.read("again") == "1\n").then_some(()));
+    let said = lab.say(&format!("gqctl requeue {} {}", waits.id, runs.id)).refused(1);
+    assert!(said.contains(&format!("job {} does not run", waits.id)), "{said}");
+    assert!(!said.contains(&format!("{}", runs.id)), "{said}");
+    until("the other runs again", || (lab.read("again") == "1\n2\n").then_some(()));
+    assert_eq!((waits.state(), waits.reason()), (JobState::Pending, Reason::BeginTime));
+    lab.ctl(&format!("requeue --hold {}", waits.id));
     assert_eq!((waits.state(), waits.reason()), (JobState::Pending, Reason::JobHeldUser));
+    let array = lab.submit(&format!("{begin} --array=0-3"), "true");
+    lab.say(&format!("gqctl requeue {}_[1-2]", array.id)).refused(1);
     let never = lab.submit("--no-requeue", "sleep 600").running();
     let said = lab.say(&format!("gqctl requeue {}", never.id)).refused(1);
     assert!(said.contains("--no-requeue"), "{said}");

@@ -61,7 +61,24 @@ fn nobody_steers_what_is_anothers() {
     }
     // What he selects by words is his own.
     assert_eq!(ben_says("gqcancel", &["-p", "main"]).code, 0);
-    assert_eq!(ben_says("gqcancel", &["-u", &ann.name]).code, 0);
+    // But whoever names another user is told of what he may not do; and nothing is said where nothing is meant.
+    let own = submit(&lab, &ben, &["-H", "--wrap", "true"]);
+    for (program, words, count) in [
+        ("gqcancel", &["-u", &ann.name][..], 2),
+        ("gqcancel", &["-t", "PD", "-u", &ann.name], 1),
+        ("gqctl", &["hold", "-t", "PD", "-u", &ann.name], 1),
+    ] {
+        let said = ben_says(program, words).refused(5);
+        let wanted =
+            format!("{program}: jobs of {0}: {count} match, and only {0} and admins may do that\n", ann.name);
+        assert_eq!(said, wanted);
+    }
+    assert_eq!(ben_says("gqcancel", &["-u", &ann.name, "-n", "another"]).ok(), "");
+    assert_eq!(ben_says("gqcancel", &["-u", "root"]).ok(), "");
+    assert_eq!(own.state(), JobState::Pending);
+    let both = format!("{},{}", ann.name, ben.name);
+    assert!(ben_says("gqcancel", &["-u", &both]).refused(5).contains(&ann.name));
+    assert_eq!(own.ended(), End::Cancelled, "what is his is done");
     assert_eq!((job.state(), waits.state()), (JobState::Running, JobState::Pending));
     assert!(ben_says("gqstat", &["-h"]).ok().contains(&id), "he sees them");
     // An admin may.

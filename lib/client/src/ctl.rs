@@ -76,11 +76,11 @@ pub fn command() -> Command {
         .subcommand(jobs("hold", "Keep jobs that wait from starting"))
         .subcommand(jobs("release", "Let held jobs start"))
         .subcommand(
-            jobs("requeue", "End jobs that run and put them back into the queue").arg(
+            jobs("requeue", "End jobs that run and put them back into the queue; what waits is refused").arg(
                 Arg::new("hold")
                     .long("hold")
                     .action(ArgAction::SetTrue)
-                    .help("Hold them there until they are released"),
+                    .help("Hold them there until they are released; also what waits"),
             ),
         )
         .subcommand(jobs("requeuehold", "The same as requeue --hold"))

@@ -91,6 +91,10 @@ impl<'a> Act<'a, '_> {
             let text = format!("job {} is not to be requeued (--no-requeue)", job.id);
             return Err(Refusal::new(RefusalKind::Policy, text).hint("gqctl update --requeue=yes lets it be"));
         }
+        if self.runs().is_empty() && (!hold || self.waiting().is_empty()) {
+            let text = format!("job {} does not run: only what runs is put back into the queue", job.id);
+            return Err(Refusal::new(RefusalKind::Policy, text));
+        }
         self.stop(if hold { Stopping::RequeueHold(self.holder()) } else { Stopping::Requeue });
         // What waits already is held as well.
         if hold && !self.waiting().is_empty() {

@@ -9,6 +9,7 @@ use alloc::{
     collections::BTreeMap,
     format,
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 use gq_cluster::{Cluster, Event, Job, Link, Policy};
@@ -176,7 +177,7 @@ pub(crate) fn command(
     decision
 }
 
-/// The jobs meant, each once. Jobs of others are passed over silently when they were not named by id.
+/// The jobs meant, each once. Jobs of others are passed over silently when neither they nor their user was named.
 fn targets<'a>(
     cluster: &'a Cluster,
     by: Actor,
@@ -186,12 +187,14 @@ fn targets<'a>(
     failures: &mut Vec<Failure>,
 ) -> Vec<Target<'a>> {
     if select.jobs.is_empty() {
-        let mine = |job: &Job| by.admin || job.uid == by.uid;
         let states = |job: &Job| {
             select.states.is_empty() || job_states(cluster, job).any(|s| select.states.contains(&s))
         };
-        let fit = cluster.jobs().filter(|job| select.fits(job) && mine(job) && states(job));
-        return fit.map(|job| Target { job, tasks: None }).collect();
+        let fit = cluster.jobs().filter(|job| select.fits(job) && states(job));
+        let (mine, others): (Vec<&Arc<Job>>, Vec<&Arc<Job>>) =
+            fit.partition(|job| by.admin || job.uid == by.uid);
+        failures.extend(of_others(select, &others));
+        return mine.into_iter().map(|job| Target { job, tasks: None }).collect();
     }
     let mut wanted: BTreeMap<JobId, Option<IndexSet>> = BTreeMap::new();
     for reference in &select.jobs {
@@ -226,6 +229,19 @@ fn targets<'a>(
         }
     }
     targets
+}
+
+/// What is said of jobs of other users who were named.
+fn of_others(select: &Selection, others: &[&Arc<Job>]) -> Vec<Failure> {
+    let mut named: BTreeMap<Uid, (&str, u64)> = BTreeMap::new();
+    for job in others.iter().filter(|job| select.users.contains(&job.uid)) {
+        named.entry(job.uid).or_insert((&job.user, 0)).1 += 1;
+    }
+    let told = |(user, count): (&str, u64)| {
+        let text = format!("{count} match, and only {user} and admins may do that");
+        Failure { what: format!("jobs of {user}"), refusal: Refusal::new(RefusalKind::NotPermitted, text) }
+    };
+    named.into_values().map(told).collect()
 }
 
 /// A job, or those tasks of it that are meant; tasks that it never had are said to be none.

@@ -296,6 +296,20 @@ fn after_its_node_failed_a_job_runs_again_if_it_may() {
     world.turn();
     let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it is requeued") };
     assert!(failures[0].refusal.text.contains("--no-requeue"));
+    // What does not run is not put back; the others that are named are.
+    let waits = submitted(&mut world, 4, r#""hold":true"#);
+    let runs = submitted(&mut world, 5, "");
+    go_on(&mut world);
+    let jobs = [waits, runs].map(|id| JobRef { job: JobId(id), tasks: None }).to_vec();
+    let both = Selection { jobs, ..Selection::default() };
+    let client = world.command(ANN, Verb::Requeue { hold: false }, both);
+    world.turn();
+    let Answer::Done { count: 1, failures } = &world.post.replies[&client] else { panic!("one runs") };
+    assert_eq!(
+        (failures[0].what.clone(), failures[0].refusal.kind),
+        (waits.to_string(), RefusalKind::Policy)
+    );
+    assert_eq!(orders(&world), [&Order::Requeue(key(runs, 0, 1), EndReason::Requeue)]);
 }
 
 #[test]
