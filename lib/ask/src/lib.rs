@@ -27,6 +27,7 @@ mod script;
 mod table;
 mod unbuilt;
 mod values;
+mod warnings;
 
 pub use begin::read_instant;
 pub use change::read_change;

@@ -62,7 +62,7 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
             (conf(chosen.as_deref())?, submission, env)
         }
     };
-    submission.spoken.iter().chain(&submission.idle).for_each(|words| say(PROGRAM, words));
+    submission.spoken.iter().chain(&submission.warnings).for_each(|words| say(PROGRAM, words));
     if submission.test_only {
         return test_only(&conf, submission);
     }
