@@ -86,7 +86,10 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
             return Err(Trouble::new(REFUSED, format!("job {job} is submitted, but {text}")));
         }
     }
-    if wait { wait::wait_for(&conf, job, wait::Bar::wanted(shows)) } else { Ok(0) }
+    if !wait {
+        return Ok(0);
+    }
+    wait::wait_for(&conf, job, wait::Shown { bar: wait::Bar::wanted(shows), ..wait::Shown::default() })
 }
 
 /// Makes the submission of what was said and of the script that was named.

@@ -30,5 +30,6 @@ mod submit_hook;
 mod tasks;
 mod upkeep;
 mod view;
+mod vigil;
 
 pub use start::{command, main};
