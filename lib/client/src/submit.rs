@@ -12,7 +12,7 @@ use crate::{
     out::Out,
     trouble::{REFUSED, Trouble, UNREACHABLE, USAGE, say},
 };
-use gq_ask::{AskError, CommandLine, Early, Script, Submission};
+use gq_ask::{CommandLine, Early, Script, Submission};
 use gq_conf::Config;
 use gq_ipc::Conn;
 use gq_model::{JobId, Timestamp, Token, Uid};
@@ -32,20 +32,12 @@ pub fn main(argv: Vec<OsString>) -> u8 {
     let mut command = command();
     let line = match gq_ask::read_command_line(&mut command, argv) {
         Ok(line) => line,
-        Err(Early::Refused(error)) => return trouble(&error).tell(PROGRAM),
+        Err(Early::Refused(error)) => return Trouble::from(*error).tell(PROGRAM),
         Err(Early::Shown(answer)) => {
             return answer.print().map_or_else(|e| Trouble::of_output(&e).tell(PROGRAM), |()| 0);
         }
     };
     run(&mut command, line).unwrap_or_else(|trouble| trouble.tell(PROGRAM))
-}
-
-fn trouble(error: &AskError) -> Trouble {
-    let told = Trouble::new(AskError::EXIT_CODE, error.to_string());
-    match &error.hint {
-        Some(hint) => told.with_hint(hint),
-        None => told,
-    }
 }
 
 fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
@@ -100,7 +92,7 @@ fn read(command: &mut clap::Command, line: CommandLine) -> Result<Submission, Tr
     };
     let around = around::Around::look()?;
     line.resolve(command, std::env::vars_os(), script, around.context(Timestamp(around.now)))
-        .map_err(|e| trouble(&e))
+        .map_err(Trouble::from)
 }
 
 fn print(text: &str) -> Result<(), Trouble> {
