@@ -65,6 +65,37 @@ fn words_that_change_nothing_are_said_and_the_job_is_taken() {
     assert_eq!(lab.job(&said.ok()).ended(), End::Completed);
 }
 
+/// What one task writes, another one empties: no script of Slurm's expects that of `%j`, which is the same for all tasks here.
+#[test]
+fn who_gives_all_tasks_one_file_is_warned_and_the_array_is_taken() {
+    let lab = Lab::with_cards(0);
+    let run = |options: &str| lab.say(&format!("gqsub --parsable {options} --wrap true"));
+    for (options, warnings) in [
+        ("-a 0-3", &[][..]),
+        ("-a 0-3 -o out-%A_%a.txt -e err.%a", &[]),
+        ("-a 0-3 -o /dev/null", &[]),
+        ("-a 5 -o out-%j.txt", &[]),
+        ("-o out.txt", &[]),
+        ("-a 0-3 -o out-%j.txt -Q", &[]),
+        ("-a 0-3 -o out-%j.txt", &["--output=out-%j.txt is one file for all tasks", "%j is the number"]),
+        ("-a 0-3 -o %x-%A.out", &["--output=%x-%A.out is one file", "each of them empties it"]),
+        ("-a 0-3 -o %a.out -e %N.err", &["--error=%N.err is one file"]),
+        ("-a 0-3 -o all --open-mode=append", &["what they write is mixed in it"]),
+        ("-a 0-3 -o all --json", &["--output=all"]),
+    ] {
+        let said = run(options);
+        assert!(warnings.iter().all(|words| said.err.contains(words)), "{options}: {said:?}");
+        assert_eq!(said.err.lines().count(), usize::from(!warnings.is_empty()), "{options}: {said:?}");
+        assert_eq!(said.ok().lines().count(), 1, "{options}: stdout carries the answer only");
+    }
+    let tested = run("--test-only -a 0-3 -o x").err;
+    assert!(tested.contains("--output=x is one file"), "{tested}");
+    let failed = lab.submit("-a 0-3 -o /dev/null -e same", "exit 1");
+    assert_eq!(failed.over()["ended"]["FAILED"], 4);
+    let again = lab.say(&format!("gqsub --rerun-failed={}", failed.id)).err;
+    assert!(again.contains("--error=same is one file"), "{again}");
+}
+
 #[test]
 fn an_array_is_one_line_while_it_waits_and_what_ended_alike_is_one() {
     let lab = Lab::with_cards(0);

@@ -3,6 +3,7 @@
 
 use crate::lab::{Job, Lab, Plan, cards, until};
 use gq_model::{End, JobState, Reason};
+use std::{fs, process::Stdio};
 
 /// A job that ends well, or with 1, when it is told to.
 fn gated<'a>(lab: &'a Lab, gate: &str) -> Job<'a> {
@@ -59,6 +60,55 @@ fn each_kind_waits_for_its_own_condition() {
     lab.ctl(&format!("update {} --dependency=none", ok_bad.id));
     lab.ctl(&format!("update {} --dependency=afterany:{}", not_good.id, bad.id));
     assert_eq!((ok_bad.ended(), not_good.ended()), (End::Completed, End::Completed));
+}
+
+/// Who waits for a job that waits in vain is told so, once, and goes on waiting: it may be given something else to wait for.
+#[test]
+fn who_waits_for_a_job_is_told_when_its_dependency_can_no_longer_be_met() {
+    let lab = Lab::with_cards(0);
+    let other = gated(&lab, "other");
+    let mut command = lab.client("gqsub");
+    let dependency = format!("--dependency=afterok:{0},afterany:{0}", other.id);
+    command.args(["--parsable", "--wait", &dependency, "-o", "/dev/null", "--wrap", "exit 7"]);
+    let words = fs::File::create(lab.work("words")).unwrap();
+    let mut waiter = command.stdout(Stdio::null()).stderr(words).spawn().unwrap();
+    let job = lab.job(&until("it is submitted", || {
+        let said = lab.say("gqstat -h -n wrap -t PD -o jobid").ok();
+        (!said.trim().is_empty()).then_some(said)
+    }));
+    waits(job, Reason::Dependency);
+    lab.file("other", "1");
+    until("it is told", || lab.read("words").contains("  try: ").then_some(()));
+    // Another life of gqd tells it anew; that is not said again.
+    lab.gqd.kill9();
+    lab.gqd.start();
+    until("it asks again", || lab.read("words").contains("still waiting").then_some(()));
+    lab.ctl(&format!("update {} --dependency=none", job.id));
+    assert_eq!(waiter.wait().unwrap().code(), Some(7), "{}", lab.read("words"));
+    let told = lab.read("words");
+    let line = format!("gqsub: job {} waits for what can no longer happen: afterok:{}\n", job.id, other.id);
+    assert_eq!(told.matches(&line).count(), 1, "{told}");
+    assert!(told.contains(&format!("gqctl update {0} --dependency=..., or gqcancel {0}", job.id)), "{told}");
+
+    // Who does not want to wait in vain is told why it ended.
+    let ended = format!("--dependency=afterok:{}", other.id);
+    for words in [vec!["-o", "/dev/null"], vec!["-o", "/dev/null", "--array=0-3", "--quiet"]] {
+        let common = ["--wait", "--kill-on-invalid-dep=yes", &ended, "--wrap", "true"];
+        let said = lab.run("gqsub", &[&words[..], &common].concat());
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(
+            said.err.contains("was cancelled, since what it waited for can no longer happen"),
+            "{said:?}"
+        );
+    }
+    // Tasks wait in vain one by one.
+    let pair = lab.submit("--array=0-1 -o /dev/null", "exit $GQ_ARRAY_TASK_ID");
+    assert_eq!(pair.over()["ended"]["FAILED"], 1);
+    let each = format!("--dependency=aftercorr:{}", pair.id);
+    let kill =
+        ["--wait", "--array=0-1", "--kill-on-invalid-dep=yes", "-o", "/dev/null", &each, "--wrap", "true"];
+    let said = lab.run("gqsub", &kill);
+    assert_eq!((said.code, said.err.contains("what waited of it was cancelled")), (1, true), "{said:?}");
 }
 
 /// B065: with mixed separators all was read as OR.

@@ -99,22 +99,63 @@ fn a_job_is_cancelled_and_requeued_in_either_stage() {
 }
 
 #[test]
-fn an_array_is_prepared_once() {
+fn an_array_is_prepared_once_by_its_first_task() {
     let lab = Lab::with_cards(2);
     let job = staged(
         &lab,
-        "--array=3-6 --gpus=1 -o /dev/null",
-        "echo prep >>log; sleep 0.1",
-        "echo $GQ_ARRAY_TASK_ID >>log",
+        "--array=3-6 --gpus=1 -o %a.out",
+        "echo prep $GQ_ARRAY_TASK_ID; echo prep $GQ_ARRAY_TASK_ID >>log; touch prepares; until [ -e prepared ]; do sleep 0.02; done",
+        "echo main; echo $GQ_ARRAY_TASK_ID >>log",
     );
+    lab.until_file("prepares");
+    let waits = format!("{}_[4-6] PENDING Dependency prep", job.id);
+    let seen = lab.say(&format!("gqstat -h -o jobid,state,reason,stage -j {}", job.id)).ok();
+    let seen: Vec<String> =
+        seen.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(seen.contains(&waits), "the others wait meanwhile: {seen:?}");
+    lab.file("prepared", "");
     assert_eq!(job.over()["ended"]["COMPLETED"], 4);
     let mut log: Vec<String> = lab.read("log").lines().map(str::to_owned).collect();
-    assert_eq!(log.remove(0), "prep");
+    assert_eq!(log.remove(0), "prep 3");
     log.sort();
     assert_eq!(log, ["3", "4", "5", "6"]);
+    assert_eq!((lab.read("3.out").as_str(), lab.read("4.out").as_str()), ("prep 3\nmain\n", "main\n"));
     let failed = staged(&lab, "--array=0-3 -o /dev/null", "exit 1", "touch ran");
     assert_eq!(failed.over()["ended"]["FAILED"], 4);
     assert!(!lab.work("ran").exists());
+}
+
+/// While the first task is held nothing is prepared; whoever cancels it while it prepares cancels all; before that, the next one prepares.
+#[test]
+fn the_first_task_of_an_array_decides_over_its_preparation() {
+    let lab = Lab::with_cards(0);
+    let prep = "echo $GQ_ARRAY_TASK_ID >>log; until [ -e go ]; do sleep 0.02; done";
+    let cancelled = staged(&lab, "--array=0-3 -o /dev/null", prep, "touch ran");
+    until("it prepares", || (lab.read("log") == "0\n").then_some(()));
+    assert_eq!(lab.say(&format!("gqcancel {}_0", cancelled.id)).code, 0);
+    assert_eq!(cancelled.over()["ended"]["CANCELLED"], 4);
+    assert!(!lab.work("ran").exists());
+
+    lab.file("go", "");
+    let next = staged(&lab, "-H --array=0-3 -o /dev/null", prep, "true");
+    assert_eq!(lab.say(&format!("gqcancel {}_0", next.id)).code, 0);
+    lab.ctl(&format!("release {}", next.id));
+    let ended = next.over()["ended"].clone();
+    assert_eq!((&ended["CANCELLED"], &ended["COMPLETED"]), (&1.into(), &3.into()));
+    assert_eq!(lab.read("log"), "0\n1\n", "the first that was left");
+
+    let other = lab.submit("", "until [ -e ended ]; do sleep 0.02; done");
+    let held = staged(&lab, &format!("-d afterany:{} --array=0-3 -o /dev/null", other.id), prep, "true");
+    lab.ctl(&format!("hold {}_0", held.id));
+    lab.file("ended", "");
+    assert_eq!(other.ended(), End::Completed);
+    until("all wait for the one that is held", || {
+        let reasons = lab.say(&format!("gqstat -h -o reason -j {}", held.id)).ok();
+        reasons.lines().all(|reason| reason.trim() == "JobHeldUser").then_some(())
+    });
+    lab.ctl(&format!("release {}_0", held.id));
+    assert_eq!(held.over()["ended"]["COMPLETED"], 4);
+    assert_eq!(lab.read("log"), "0\n1\n0\n");
 }
 
 #[test]

@@ -30,6 +30,55 @@ fn jobs_are_cancelled_by_id_name_user_partition_and_state() {
     cancel("-u nobody");
 }
 
+/// What people have typed for years says here what it says there.
+#[test]
+fn jobs_are_steered_in_slurms_words() {
+    let lab = Lab::with_cards(0);
+    let job = lab.submit("-H -t 10 --array=0-9 -o /dev/null", "sleep 600");
+    let id = job.id;
+    lab.ctl(&format!(
+        "update JobId={id} TimeLimit=60 ArrayTaskThrottle=2 JobName=steered Nice=7 StartTime=now+1hour"
+    ));
+    let view = job.view();
+    assert_eq!((&view["time_limit"], &view["name"]), (&3600.into(), &"steered".into()), "{view}");
+    assert_eq!(view["array_tasks"], "0-9%2");
+    lab.ctl(&format!("update jobid={id} timelimit+=30 Comment= StartTime=now --requeue=yes"));
+    assert_eq!(job.view()["time_limit"], 5400);
+    lab.ctl(&format!("release JobId={id}"));
+    let running = || lab.lines("").iter().filter(|line| line.ends_with(" RUNNING")).count();
+    until("two tasks run", || (running() == 2).then_some(()));
+    lab.ctl(&format!("hold JobId={id}_[5-9]"));
+    lab.ctl(&format!("suspend JobId={id}_0"));
+    let is = |line: &str| {
+        let line = format!("{id}_{line}");
+        until(&line, || lab.lines("").contains(&line).then_some(()));
+    };
+    is("0 SUSPENDED");
+    lab.ctl(&format!("resume JobId={id}_0"));
+    is("0 RUNNING");
+    lab.ctl(&format!("requeuehold JobId={id}_0"));
+    is("[0,5-9%2] PENDING");
+    for (line, words, hint) in [
+        (format!("update JobId={id} TimeLimitt=60"), "TimeLimitt=: no such key", "TimeLimit="),
+        (
+            format!("update JobId={id} NumNodes=2"),
+            "NumNodes= (to change that of a job) is not built yet",
+            "gqcancel",
+        ),
+        (
+            "update NodeName=n1 State=DRAIN Reason=fan".to_owned(),
+            "NodeName=: is nothing of a job",
+            "gqctl drain NODES",
+        ),
+        (format!("show job {id}"), "gqstat shows what there is", "gqstat -j"),
+    ] {
+        let said = lab.say(&format!("gqctl {line}")).refused(2);
+        assert!(said.contains(words) && said.contains(&format!("try: {hint}")), "{line}: {said}");
+    }
+    assert_eq!(lab.say(&format!("gqcancel JobId={id}")).code, 0);
+    assert_eq!(job.over()["ended"]["CANCELLED"], 10);
+}
+
 #[test]
 fn a_deaf_job_is_killed_and_a_polite_one_may_clean_up() {
     let lab = Lab::with_cards(1);

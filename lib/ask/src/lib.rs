@@ -27,9 +27,10 @@ mod script;
 mod table;
 mod unbuilt;
 mod values;
+mod warnings;
 
 pub use begin::read_instant;
-pub use change::read_change;
+pub use change::{ANEW, Anew, behind_job_key, read_change, read_key};
 pub use error::{AskError, Place, Problem};
 pub use export::Export;
 pub use life::read_signal;

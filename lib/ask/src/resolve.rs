@@ -7,7 +7,7 @@ use crate::{
     life::ArrayWord,
     line::{read_directives, read_environment},
     said::{Said, Wishes, is_on, value},
-    values,
+    values, warnings,
 };
 use clap::Command;
 use gq_model::{
@@ -64,8 +64,8 @@ pub struct Submission {
     pub offline: bool,
     /// What was said and where, a line each, when `--verbose` was said; else nothing.
     pub spoken: Vec<String>,
-    /// What was taken though it changes nothing, a line each.
-    pub idle: Vec<String>,
+    /// What was taken though it changes nothing, or is hardly what was meant, a line each; nothing with `--quiet`.
+    pub warnings: Vec<String>,
 }
 
 /// How the user wants to be answered.
@@ -77,7 +77,7 @@ pub(crate) struct Manner {
     test_only: bool,
     offline: bool,
     spoken: Vec<String>,
-    idle: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Manner {
@@ -88,11 +88,6 @@ impl Manner {
             let other = if wait { "--wait" } else { "--test-only" };
             return Err(general("--offline", Problem::Contradicts(other.into())));
         }
-        let idle = [(&wishes.wckey, "there are no workload keys here"), (&wishes.hint, "so it is anyway")];
-        let idle = idle.into_iter().filter_map(|(said, why)| {
-            said.as_ref()
-                .map(|said| format!("{} changes nothing: {why}", cards::with_place(&said.shown, &said.place)))
-        });
         Ok(Self {
             parsable: is_on(&wishes.parsable),
             json: is_on(&wishes.json),
@@ -101,7 +96,7 @@ impl Manner {
             test_only,
             offline,
             spoken: if is_on(&wishes.verbose) { spoken(wishes) } else { Vec::new() },
-            idle: idle.collect(),
+            warnings: warnings::idle(wishes),
         })
     }
 
@@ -114,7 +109,11 @@ impl Manner {
         prep: Vec<u8>,
         items: Vec<Vec<u8>>,
     ) -> Submission {
-        let Self { parsable, json, wait, quiet, test_only, offline, spoken, idle } = self;
+        let Self { parsable, json, wait, quiet, test_only, offline, spoken, mut warnings } = self;
+        warnings.extend(warnings::shared_files(&spec));
+        if quiet {
+            warnings.clear();
+        }
         Submission {
             spec,
             export,
@@ -129,7 +128,7 @@ impl Manner {
             test_only,
             offline,
             spoken,
-            idle,
+            warnings,
         }
     }
 }

@@ -103,14 +103,19 @@ pub(crate) fn instead(option: &str) -> Option<&'static str> {
 }
 
 fn nearest(option: &str) -> Option<&'static str> {
-    /// Least likeness (0 to 1) that is worth a word.
-    const LIKE: f64 = 0.8;
     if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == option) {
         return Some(new);
     }
-    let known = table::option_names().chain(UNBUILT.iter().map(|(long, _)| *long));
+    likest(option, table::option_names().chain(UNBUILT.iter().map(|(long, _)| *long)))
+}
+
+/// Which of the known words is most like one that is not, in any case, if any is like enough to be meant.
+pub(crate) fn likest(word: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    /// Least likeness (0 to 1) that is worth a word.
+    const LIKE: f64 = 0.8;
+    let word = word.to_ascii_lowercase();
     known
-        .map(|name| (strsim::jaro_winkler(name, option), name))
+        .map(|name| (strsim::jaro_winkler(&name.to_ascii_lowercase(), &word), name))
         .filter(|(like, _)| *like > LIKE)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, name)| name)

@@ -90,6 +90,7 @@ pub fn command() -> Command {
         .subcommand(reserve::reservations_command())
         .subcommand(standing::priority_command())
         .subcommand(standing::shares_command())
+        .subcommand(show_command())
         .subcommand(papers::completions_command())
         .subcommand(papers::man_command())
 }
@@ -125,9 +126,17 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             "reservations" => reserve::reservations(words),
             "priority" => standing::priority(words),
             "shares" => standing::shares(words),
+            "show" => Err(Trouble::usage("gqstat shows what there is")
+                .with_hint("gqstat -j 17, --why 17, --nodes, --partitions; gqctl reservations")),
             other => Err(Trouble::usage(format!("`{other}` is no command"))),
         }
     })
+}
+
+/// What Slurm's scontrol shows is gqstat's to show: whoever asks here is told so.
+fn show_command() -> Command {
+    let words = Arg::new("words").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+    Command::new("show").hide(true).about("See gqstat").arg(words)
 }
 
 /// The option `--json` of commands that show something.
@@ -207,6 +216,7 @@ mod tests {
         for line in [
             "gqctl",
             "gqctl|nonsense",
+            "gqctl|show|job|17",
             "gqctl|drain|ws1",
             "gqctl|drain|ws1|--reason| ",
             "gqctl|drain|ws[1|fan",
@@ -260,6 +270,12 @@ mod tests {
             ("suspend|17_[0-4]", "suspend"),
             ("resume|17_3,18", "continue"),
             ("update|17|--time=+30", "update"),
+            ("update|JobId=17|TimeLimit=60|Name=x", "update"),
+            ("hold|JobId=17", "hold"),
+            ("release|jobid=17_3,18", "release"),
+            ("requeue|JobId=17", "requeue"),
+            ("suspend|JobId=17", "suspend"),
+            ("resume|JobId=17", "continue"),
         ] {
             let (code, ask) = asked(name, line, done(0));
             assert_eq!(code, 0);

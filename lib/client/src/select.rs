@@ -40,12 +40,12 @@ fn read<T>(
     Ok(all)
 }
 
-/// Reads job ids: `17`, `17_3`, `17_[0-4,9]`, several with commas.
+/// Reads job ids: `17`, `17_3`, `17_[0-4,9]`, several with commas; `JobId=17`, as Slurm's scontrol has it, is one.
 ///
 /// # Errors
 /// Wrong words (exit code 2).
 pub fn read_jobs(lists: &[&str]) -> Result<Vec<JobRef>, Trouble> {
-    read(lists, "job ids", |part| match part.parse() {
+    read(lists, "job ids", |part| match gq_ask::behind_job_key(part).unwrap_or(part).parse() {
         Ok(job) => Ok(vec![job]),
         Err(e) => Err(Trouble::usage(format!("`{part}`: {e}"))),
     })
@@ -121,23 +121,6 @@ pub fn picking() -> Vec<Arg> {
     let mut all = vec![ids];
     all.extend(filters());
     all
-}
-
-/// The ids of a command that takes nothing else.
-pub fn naming() -> Arg {
-    Arg::new("jobs")
-        .value_name("ID")
-        .action(ArgAction::Append)
-        .required(true)
-        .help("Jobs or tasks of arrays: 17, 17_3 or 17_[0-4,9]")
-}
-
-/// Reads what [`naming`] declares.
-///
-/// # Errors
-/// Wrong words (exit code 2).
-pub fn named(words: &ArgMatches) -> Result<Selection, Trouble> {
-    Ok(Selection { jobs: read_jobs(&lists_of(words, "jobs"))?, ..Selection::default() })
 }
 
 fn lists_of<'a>(words: &'a ArgMatches, id: &str) -> Vec<&'a str> {
@@ -218,7 +201,8 @@ mod tests {
             ids(&["17", "18,19_3", "20_[0-4,9],21 22"]).unwrap(),
             ["17", "18", "19_3", "20_[0-4,9]", "21", "22"]
         );
-        for bad in ["", ",", "x", "17_", "17_[1", "-3"] {
+        assert_eq!(ids(&["JobId=17,18", "jobid=19_3", "JOB=20"]).unwrap(), ["17", "18", "19_3", "20"]);
+        for bad in ["", ",", "x", "17_", "17_[1", "-3", "JobId=", "JobName=x", "id=17"] {
             assert_eq!(ids(&[bad]).unwrap_err().code(), 2, "{bad}");
         }
     }

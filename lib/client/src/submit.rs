@@ -12,7 +12,7 @@ use crate::{
     out::Out,
     trouble::{REFUSED, Trouble, UNREACHABLE, USAGE, say},
 };
-use gq_ask::{AskError, CommandLine, Early, Script, Submission};
+use gq_ask::{CommandLine, Early, Script, Submission};
 use gq_conf::Config;
 use gq_failpoint::{Step, step};
 use gq_ipc::Conn;
@@ -36,20 +36,12 @@ pub fn main(argv: Vec<OsString>) -> u8 {
     let mut command = command();
     let line = match gq_ask::read_command_line(&mut command, argv) {
         Ok(line) => line,
-        Err(Early::Refused(error)) => return trouble(&error).tell(PROGRAM),
+        Err(Early::Refused(error)) => return Trouble::from(*error).tell(PROGRAM),
         Err(Early::Shown(answer)) => {
             return answer.print().map_or_else(|e| Trouble::of_output(&e).tell(PROGRAM), |()| 0);
         }
     };
     run(&mut command, line).unwrap_or_else(|trouble| trouble.tell(PROGRAM))
-}
-
-fn trouble(error: &AskError) -> Trouble {
-    let told = Trouble::new(AskError::EXIT_CODE, error.to_string());
-    match &error.hint {
-        Some(hint) => told.with_hint(hint),
-        None => told,
-    }
 }
 
 fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
@@ -66,7 +58,7 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
             (conf(chosen.as_deref())?, submission, env)
         }
     };
-    submission.spoken.iter().chain(&submission.idle).for_each(|words| say(PROGRAM, words));
+    submission.spoken.iter().chain(&submission.warnings).for_each(|words| say(PROGRAM, words));
     if submission.test_only {
         return test_only(&conf, submission);
     }
@@ -90,7 +82,10 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
             return Err(Trouble::new(REFUSED, format!("job {job} is submitted, but {text}")));
         }
     }
-    if wait { wait::wait_for(&conf, job, wait::Bar::wanted(shows)) } else { Ok(0) }
+    if !wait {
+        return Ok(0);
+    }
+    wait::wait_for(&conf, job, wait::Shown { bar: wait::Bar::wanted(shows), ..wait::Shown::default() })
 }
 
 /// Makes the submission of what was said and of the script that was named.
@@ -101,7 +96,7 @@ fn read(command: &mut clap::Command, line: CommandLine) -> Result<Submission, Tr
     };
     let around = around::Around::look()?;
     line.resolve(command, std::env::vars_os(), script, around.context(Timestamp(around.now)))
-        .map_err(|e| trouble(&e))
+        .map_err(Trouble::from)
 }
 
 fn print(text: &str) -> Result<(), Trouble> {

@@ -1,6 +1,7 @@
 //! Troubles: what ends a command early, with its exit code and its words. Shows them on stderr and nowhere else.
 
 use crate::escape::shown;
+use gq_ask::AskError;
 use gq_proto::Refusal;
 use std::{
     ffi::OsString,
@@ -96,6 +97,12 @@ impl std::error::Error for Trouble {}
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Self {
         Self::Told { code: refusal.kind.exit_code(), text: refusal.text, hint: refusal.hint }
+    }
+}
+
+impl From<AskError> for Trouble {
+    fn from(error: AskError) -> Self {
+        Self::Told { code: AskError::EXIT_CODE, text: error.to_string(), hint: error.hint }
     }
 }
 

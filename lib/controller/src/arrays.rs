@@ -65,34 +65,8 @@ impl Door {
     }
 }
 
-/// What is told of an array to somebody who waits for it: each time its numbers have changed.
-pub(crate) struct Progress<'a> {
-    door: &'a Door,
-    id: JobId,
-    told: Option<ArrayView>,
-}
-
-impl<'a> Progress<'a> {
-    pub(crate) fn new(door: &'a Door, id: JobId) -> Self {
-        Self { door, id, told: None }
-    }
-
-    /// How far the array is, when that is another number than was told last.
-    pub(crate) fn news(&mut self) -> Option<ArrayView> {
-        let board = self.door.wall.look();
-        let job = board.job(self.id).filter(|job| job.array)?;
-        let view = of_live(job, gq_daemon::now());
-        let numbers = |view: &ArrayView| (view.waiting, view.running, view.ended.clone(), view.at_once);
-        if self.told.as_ref().is_some_and(|told| numbers(told) == numbers(&view)) {
-            return None;
-        }
-        self.told = Some(view.clone());
-        Some(view)
-    }
-}
-
 /// How far a live array is.
-fn of_live(job: &Job, now: Timestamp) -> ArrayView {
+pub(crate) fn of_live(job: &Job, now: Timestamp) -> ArrayView {
     let (waiting, running) = (job.waiting.len(), job.runs.len() as u64);
     let started = job.first_start;
     // Who was cancelled tells nothing of how long the others take.

@@ -2,7 +2,6 @@
 //! Everything is bounded before it is parsed: connections in total and for each user, frames, time without a word.
 
 use crate::{
-    arrays::Progress,
     board::{Board, Wall},
     convert,
     forecast::Forecaster,
@@ -14,11 +13,11 @@ use crate::{
     standing::Standings,
     view,
 };
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_engine::{Actor, ClientId, Verb};
 use gq_failpoint::{Step, step};
 use gq_ipc::{Conn, IpcError, Listener};
-use gq_model::{JobId, Uid};
+use gq_model::Uid;
 use gq_proto::{
     ASK_VERSION, Ask, Asked, ClusterView, Head, Letters, MAX_FRAME, MAX_LIST_FRAME, Refusal, RefusalKind,
     Reply, ReportBody,
@@ -49,11 +48,7 @@ const FILES_KEPT: usize = 64;
 /// How long nobody is let in when the system refuses a connection.
 const BREATH: Duration = Duration::from_millis(50);
 /// How long a client may say nothing, or not take an answer.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How often a client that waits for a job is looked after.
-const LOOK: Duration = Duration::from_secs(5);
-/// How often it is told of an array's progress at most.
-const NEWS: Duration = Duration::from_secs(1);
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// Most threads that wait for a connection.
 const MAX_GREETERS: usize = 8;
 /// Stack of a connection's thread.
@@ -213,7 +208,7 @@ impl Door {
                 Ask::List(list) => self.list(conn, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, &select)?,
                 Ask::Shares => self.shares(conn)?,
-                Ask::Wait { job, progress } => self.wait(conn, uid, job, progress)?,
+                Ask::Wait { job, progress, hopeless } => self.wait(conn, uid, job, (progress, hopeless))?,
                 Ask::Shutdown => self.shut_down(conn, uid)?,
                 ask @ (Ask::Ping | Ask::Nodes | Ask::Partitions | Ask::Reservations) => {
                     send(conn, &self.answer(uid, ask))?;
@@ -323,7 +318,7 @@ impl Door {
         self.words.send(Word::Settled { reply }).is_ok() && replies.recv().is_ok()
     }
 
-    fn tell(&self, uid: Uid, admin: bool, wish: Wish) -> Option<Receiver<Reply>> {
+    pub(crate) fn tell(&self, uid: Uid, admin: bool, wish: Wish) -> Option<Receiver<Reply>> {
         let (reply, replies) = bounded(1);
         let client = ClientId(self.next.fetch_add(1, Ordering::Relaxed));
         let word = Word::Ask { client, by: Actor { uid, admin }, wish, reply };
@@ -339,35 +334,6 @@ impl Door {
             pid: std::process::id(),
             degraded: board.degraded.clone(),
             dropped: self.dropped.dropped(),
-        }
-    }
-
-    /// Answers when the job has ended, and before that with the progress of an array, if that is wanted; looks now and then whether the client
-    /// still waits.
-    fn wait(&self, conn: &Conn, uid: Uid, job: JobId, progress: bool) -> Result<(), IpcError> {
-        let Some(replies) = self.tell(uid, false, Wish::Wait(job)) else { return send(conn, &going_away()) };
-        let mut progress = progress.then(|| Progress::new(self, job));
-        let mut looked = Instant::now();
-        loop {
-            if let Some(news) = progress.as_mut().and_then(Progress::news) {
-                send(conn, &Reply::Progress(news))?;
-            }
-            match replies.recv_timeout(if progress.is_some() { NEWS } else { LOOK }) {
-                Ok(reply) => {
-                    conn.set_timeouts(Some(SILENCE), Some(SILENCE))?;
-                    return send(conn, &reply);
-                }
-                Err(RecvTimeoutError::Disconnected) => return send(conn, &going_away()),
-                Err(RecvTimeoutError::Timeout) if looked.elapsed() < LOOK => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    looked = Instant::now();
-                    conn.set_timeouts(Some(Duration::from_millis(1)), Some(SILENCE))?;
-                    match conn.recv(MAX_FRAME) {
-                        Err(IpcError::Timeout) => {}
-                        Ok(_) | Err(_) => return Err(IpcError::Closed),
-                    }
-                }
-            }
         }
     }
 
@@ -447,7 +413,7 @@ impl Door {
     }
 }
 
-fn going_away() -> Reply {
+pub(crate) fn going_away() -> Reply {
     refused(RefusalKind::Unreachable, "gqd is going away")
 }
 

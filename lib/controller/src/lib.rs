@@ -30,6 +30,7 @@ mod submit_hook;
 mod tasks;
 mod upkeep;
 mod view;
+mod vigil;
 mod welcome;
 
 pub use start::{command, main};

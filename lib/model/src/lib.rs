@@ -41,7 +41,7 @@ pub use index_set::IndexSet;
 pub use mig::{Grid, MAX_UNITS, Placement, Profile, profile_memory};
 pub use mig_tables::{known_grid, known_grids};
 pub use outcome::{Fault, Outcome};
-pub use pattern::{PatternFields, expand_pattern, output_path};
+pub use pattern::{PatternFields, expand_pattern, output_path, tells_tasks_apart};
 pub use reason::Reason;
 pub use recipient::{MAX_RECIPIENTS, RecipientError, parse_recipients};
 pub use size::{SizeError, format_size, parse_size};

@@ -1,7 +1,7 @@
 //! File name patterns: `%j %A %a %x %u %N %n %t %s %J %%`, with a width that pads numbers (`%5j`, `%05a`).
 //! Expanded here and nowhere else, so that the shown path is the real one. No shell ever sees them.
 
-use crate::{JobId, NodeName, RunKey, TaskIndex};
+use crate::{JobId, NodeName, RunKey, RunNumber, TaskIndex};
 use alloc::{format, string::String};
 use core::fmt::Write;
 
@@ -54,6 +54,19 @@ pub fn expand_pattern(pattern: &str, fields: &PatternFields<'_>) -> String {
     out
 }
 
+/// Whether a pattern names another file for each task of an array: `%a` alone does, since all tasks have the job's number.
+pub fn tells_tasks_apart(pattern: &str) -> bool {
+    let job = JobId(1);
+    let of = |task| {
+        let key = RunKey { job, task, run: RunNumber(1) };
+        expand_pattern(
+            pattern,
+            &PatternFields { key, array: Some((job, task)), name: "", user: "", node: None },
+        )
+    };
+    of(TaskIndex(0)) != of(TaskIndex(1))
+}
+
 fn field(letter: char, width: usize, fields: &PatternFields<'_>) -> Option<String> {
     let number = |n: u64| Some(format!("{n:0width$}"));
     let name = |n: &str| Some(n.replace('/', "_"));
@@ -87,7 +100,6 @@ pub fn output_path(pattern: Option<&str>, work_dir: &str, fields: &PatternFields
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RunNumber;
 
     #[test]
     fn patterns_are_written_out_and_names_make_no_folders() {
@@ -119,5 +131,15 @@ mod tests {
         }
         assert_eq!(output_path(None, "/home/ann/", &f), "/home/ann/gq-17_3.out");
         assert_eq!(output_path(Some("/x/%j"), "/home/ann", &f), "/x/17");
+    }
+
+    #[test]
+    fn the_index_alone_tells_the_tasks_of_an_array_apart() {
+        for pattern in ["%a", "%A_%a.out", "logs/%x/%04a", "%%%a", "100%-%a"] {
+            assert!(tells_tasks_apart(pattern), "{pattern}");
+        }
+        for pattern in ["", "out", "%j", "%J.%A", "%x-%u@%N.%n.%t.%s", "%%a", "%-a", "\\%a", "/dev/null"] {
+            assert!(!tells_tasks_apart(pattern), "{pattern}");
+        }
     }
 }

@@ -133,6 +133,9 @@ pub enum Ask {
         /// Whether to tell of an array's progress meanwhile: [`Reply::Progress`] whenever it has changed, once a second at most.
         #[serde(default)]
         progress: bool,
+        /// Whether to tell when what it waits for can no longer come: [`Reply::Hopeless`], once for the same conditions.
+        #[serde(default)]
+        hopeless: bool,
     },
     /// Where is the job file of this job, and which of its tasks did not complete? Answer: [`Reply::JobFile`].
     JobFile {
@@ -367,6 +370,11 @@ pub enum Reply {
     Waited(WaitedEnd),
     /// How far an array is that is waited for.
     Progress(ArrayView),
+    /// The job that is waited for, or tasks of it, wait for what can no longer come.
+    Hopeless {
+        /// The conditions, such as `afterok:17`.
+        conditions: Vec<String>,
+    },
     /// A job file.
     JobFile {
         /// Where it lies, relative to the spool directory.

@@ -205,13 +205,14 @@ fn a_prep_script_is_checked_like_the_other_one() {
 fn what_changes_nothing_is_taken_with_a_word_about_it() {
     let job = lines("#SBATCH --wckey=submitit\n#SBATCH --hint=nomultithread").unwrap();
     assert_eq!(
-        job.idle,
+        job.warnings,
         [
             "--wckey=submitit in line 2 changes nothing: there are no workload keys here",
             "--hint=nomultithread in line 3 changes nothing: so it is anyway"
         ]
     );
-    assert_eq!(words(&[]).unwrap().idle, [""; 0]);
+    assert_eq!(words(&[]).unwrap().warnings, [""; 0]);
+    assert_eq!(words(&["--wckey=submitit", "--quiet"]).unwrap().warnings, [""; 0]);
 }
 
 fn failed() -> Failed {

@@ -41,12 +41,14 @@ pub(super) fn resume(words: &ArgMatches) -> Result<u8, Trouble> {
     Ok(code)
 }
 
-/// Which jobs and which nodes are meant: a word that begins with digits and has nothing but digits before a `_` is a job.
+/// Which jobs and which nodes are meant: a word that begins with digits and has nothing but digits before a `_`, or begins
+/// with `JobId=`, is a job.
 fn sorted(said: &[&str]) -> Result<(Vec<JobRef>, Vec<NodeName>), Trouble> {
     let (mut jobs, mut nodes) = (Vec::new(), Vec::new());
     for word in said {
         let first = word.split(['_', ',']).next().unwrap_or_default();
-        if !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit()) {
+        let is_number = !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
+        if is_number || gq_ask::behind_job_key(word).is_some() {
             jobs.extend(read_jobs(&[word])?);
         } else {
             nodes.extend(expand_hosts(word).map_err(|e| Trouble::usage(format!("`{word}`: {e}")))?);
@@ -69,6 +71,7 @@ mod tests {
         };
         for (said, jobs, nodes) in [
             (&["17"][..], "17", ""),
+            (&["JobId=17,18_3", "ws1"], "17 18_3", "ws1"),
             (&["17_3", "18_[0-4]", "19,20"], "17_3 18_[0-4] 19 20", ""),
             (&["ws1"], "", "ws1"),
             (&["ws[1-2],gpu_3"], "", "ws1 ws2 gpu_3"),

@@ -1,6 +1,6 @@
 //! `--rerun-failed`: finds the job file of a job that was submitted, and makes a submission of it for the tasks that failed.
 
-use super::{around, of_spool, trouble};
+use super::{around, of_spool};
 use crate::{
     link::Link,
     trouble::{NOT_PERMITTED, REFUSED, Trouble, UNREACHABLE},
@@ -48,7 +48,7 @@ pub(super) fn again(
         array,
     };
     let around = around::Around::look()?;
-    let submission = line.again(old, around.context(Timestamp(around.now))).map_err(|e| trouble(&e))?;
+    let submission = line.again(old, around.context(Timestamp(around.now)))?;
     Ok((submission, file.env))
 }
 

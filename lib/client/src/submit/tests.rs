@@ -3,7 +3,7 @@
 use super::{
     hand_over::hand_over_within,
     rerun, store,
-    wait::{Bar, wait_for},
+    wait::{Bar, Shown, wait_for},
 };
 use crate::trouble::Trouble;
 use gq_ask::{Context, Script, ScriptName, Submission};
@@ -170,7 +170,7 @@ fn waiting_outlives_gqd_and_ends_with_the_jobs_code() {
         s.spawn(|| {
             asked(&listener).0.shutdown();
             let (conn, ask) = asked(&listener);
-            assert_eq!(ask, Ask::Wait { job: JobId(17), progress: false });
+            assert_eq!(ask, Ask::Wait { job: JobId(17), progress: false, hopeless: true });
             let outcome = Outcome {
                 exit_code: Some(7),
                 ..Outcome::without_exit(End::Failed, Reason::None, String::new())
@@ -180,7 +180,7 @@ fn waiting_outlives_gqd_and_ends_with_the_jobs_code() {
                 &Reply::Waited(WaitedEnd { job: JobId(17), end: End::Failed, outcome: Some(outcome) }),
             );
         });
-        wait_for(&place.conf, JobId(17), None)
+        wait_for(&place.conf, JobId(17), Shown::default())
     });
     assert_eq!(code, Ok(7));
 }
@@ -192,7 +192,7 @@ fn progress_is_shown_until_the_end_comes_with_the_worst_code() {
     let code = scope(|s| {
         s.spawn(|| {
             let (conn, ask) = asked(&listener);
-            assert_eq!(ask, Ask::Wait { job: JobId(17), progress: true });
+            assert_eq!(ask, Ask::Wait { job: JobId(17), progress: true, hopeless: true });
             for done in [1, 2] {
                 let ended = vec![("FAILED".to_owned(), done)];
                 answer(
@@ -219,7 +219,7 @@ fn progress_is_shown_until_the_end_comes_with_the_worst_code() {
                 &Reply::Waited(WaitedEnd { job: JobId(17), end: End::Failed, outcome: Some(outcome) }),
             );
         });
-        wait_for(&place.conf, JobId(17), Some(Bar::new()))
+        wait_for(&place.conf, JobId(17), Shown { bar: Some(Bar::new()), ..Shown::default() })
     });
     assert_eq!(code, Ok(3));
 }

@@ -1,14 +1,15 @@
-//! Waiting for the end of a job (`--wait`), with the progress of an array on a terminal. Goes on when `gqd` is restarted meanwhile.
+//! Waiting for the end of a job (`--wait`), with the progress of an array on a terminal, and a word when what the job waits for can no longer
+//! come. Goes on when `gqd` is restarted meanwhile.
 
 use super::PROGRAM;
 use crate::{
     link::Link,
     progress,
     stat::clock::Clock,
-    trouble::{Trouble, UNREACHABLE, say},
+    trouble::{Trouble, UNREACHABLE, say, say_hint},
 };
 use gq_conf::Config;
-use gq_model::JobId;
+use gq_model::{JobId, Reason};
 use gq_proto::{ArrayView, Ask, Reply, WaitedEnd};
 use std::{
     io::{self, IsTerminal, Write},
@@ -56,17 +57,43 @@ impl Bar {
     }
 }
 
+/// What is shown while a job is waited for.
+#[derive(Default)]
+pub(super) struct Shown {
+    /// How far an array is.
+    pub(super) bar: Option<Bar>,
+    /// What was said last to be waited for in vain.
+    pub(super) vain: Vec<String>,
+}
+
+impl Shown {
+    fn clear(&mut self) {
+        if let Some(bar) = &mut self.bar {
+            bar.clear();
+        }
+    }
+
+    /// Says what can no longer come; once, though every life of `gqd` tells it anew.
+    fn say_vain(&mut self, job: JobId, conditions: Vec<String>) {
+        if conditions == self.vain {
+            return;
+        }
+        self.clear();
+        say(PROGRAM, &format!("job {job} waits for what can no longer happen: {}", conditions.join(", ")));
+        say_hint(&format!("gqctl update {job} --dependency=..., or gqcancel {job}"));
+        self.vain = conditions;
+    }
+}
+
 /// Blocks until the job has ended; the exit code is the job's, in an array that of the worst task.
-pub(super) fn wait_for(conf: &Config, job: JobId, mut bar: Option<Bar>) -> Result<u8, Trouble> {
+pub(super) fn wait_for(conf: &Config, job: JobId, mut shown: Shown) -> Result<u8, Trouble> {
     let mut lost: Option<Instant> = None;
     loop {
         let opened = Instant::now();
-        let answer = Link::open_at(conf.sock()).and_then(|link| ask(&link, job, bar.as_mut()));
-        if let Some(bar) = &mut bar {
-            bar.clear();
-        }
+        let answer = Link::open_at(conf.sock()).and_then(|link| ask(&link, job, &mut shown));
+        shown.clear();
         let trouble = match answer {
-            Ok(end) => return Ok(end.outcome.map_or(1, |outcome| outcome.client_code())),
+            Ok(end) => return Ok(ended(&end)),
             Err(trouble) if trouble.code() != UNREACHABLE => return Err(trouble),
             Err(trouble) => trouble,
         };
@@ -84,12 +111,33 @@ pub(super) fn wait_for(conf: &Config, job: JobId, mut bar: Option<Bar>) -> Resul
     }
 }
 
-fn ask(link: &Link, job: JobId, mut bar: Option<&mut Bar>) -> Result<WaitedEnd, Trouble> {
+/// The exit code that an end means; says what no script can have said.
+fn ended(end: &WaitedEnd) -> u8 {
+    let Some(outcome) = &end.outcome else { return 1 };
+    if outcome.reason == Reason::DependencyNeverSatisfied {
+        let job = end.job;
+        say(
+            PROGRAM,
+            &format!(
+                "job {job}: what waited of it was cancelled, since what it waited for can no longer happen"
+            ),
+        );
+        say_hint(&format!("gqstat --why {job}, and --kill-on-invalid-dep=no keeps such a job in the queue"));
+    }
+    outcome.client_code()
+}
+
+fn ask(link: &Link, job: JobId, shown: &mut Shown) -> Result<WaitedEnd, Trouble> {
     link.wait_for(None)?;
     let mut ended = None;
-    link.ask_in_parts(Ask::Wait { job, progress: bar.is_some() }, |part| match (part, &mut bar) {
+    let question = Ask::Wait { job, progress: shown.bar.is_some(), hopeless: true };
+    link.ask_in_parts(question, |part| match (part, &mut shown.bar) {
         (Reply::Progress(array), Some(bar)) => {
             bar.show(&array);
+            Ok(true)
+        }
+        (Reply::Hopeless { conditions }, _) => {
+            shown.say_vain(job, conditions);
             Ok(true)
         }
         (Reply::Waited(end), _) => {
