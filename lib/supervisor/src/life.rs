@@ -247,8 +247,8 @@ impl<'a> Life<'a> {
         self.tidying = match std::mem::replace(&mut self.tidying, Tidying::Done) {
             Tidying::Owed => {
                 self.fence.rest();
-                let unneeded = self.checkpoint.as_ref().filter(|c| c.is_own() && self.is_complete());
-                tidying::begin(key, self.folder, unneeded, self.master)
+                let own = self.checkpoint.as_ref().filter(|checkpoint| checkpoint.is_own());
+                tidying::begin(key, self.folder, own.map(|own| (own, self.is_complete())), self.master)
             }
             Tidying::Errand(_, scratch) => tidying::finish(key, scratch),
             Tidying::Done => Tidying::Done,
