@@ -198,6 +198,11 @@ fn what_a_run_saves_is_there_for_the_next_one_which_knows_why() {
     assert_eq!(tasks.over()["ended"]["COMPLETED"], 2);
     let is_there = |task: u32| lab.work(format!("gq-{}_{task}.ckpt", tasks.id)).exists();
     assert_eq!((is_there(0), is_there(1)), (false, true));
+    // Nor do the tasks of an array that fails leave a folder each.
+    let tasks = lab.submit("--array=0-1 --retry=1 -o /dev/null", "exit 1");
+    assert_eq!(tasks.over()["ended"]["FAILED"], 2);
+    let is_there = |task: u32| lab.work(format!("gq-{}_{task}.ckpt", tasks.id)).exists();
+    assert_eq!((is_there(0), is_there(1)), (false, false));
 }
 
 #[test]

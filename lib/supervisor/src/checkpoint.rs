@@ -100,8 +100,15 @@ impl Checkpoint {
         written
     }
 
-    /// Removes the folder of a job that needs it no more, if there is nothing in it but why a run was ended.
-    pub fn remove(&self) -> io::Result<()> {
+    /// Removes the folder if there is nothing in it; of a job that has completed, also if there is nothing but why a run was ended. Another
+    /// run makes it anew.
+    pub fn remove(&self, is_complete: bool) -> io::Result<()> {
+        if !is_complete {
+            return match fs::remove_dir(&self.path) {
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+                removed => removed,
+            };
+        }
         for entry in fs::read_dir(&self.path)? {
             if entry?.file_name() != END_REASON {
                 return Ok(());

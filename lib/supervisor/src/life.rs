@@ -248,8 +248,9 @@ impl<'a> Life<'a> {
         self.tidying = match std::mem::replace(&mut self.tidying, Tidying::Done) {
             Tidying::Owed => {
                 self.fence.rest();
-                let unneeded = self.checkpoint.as_ref().filter(|c| c.is_own() && self.is_complete());
-                step(Step::StepTidy, || tidying::begin(key, self.folder, unneeded, self.master))
+                let own = self.checkpoint.as_ref().filter(|checkpoint| checkpoint.is_own());
+                let own = own.map(|own| (own, self.is_complete()));
+                step(Step::StepTidy, || tidying::begin(key, self.folder, own, self.master))
             }
             Tidying::Errand(_, scratch) => step(Step::StepTidied, || tidying::finish(key, scratch)),
             Tidying::Done => Tidying::Done,

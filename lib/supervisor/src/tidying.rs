@@ -25,11 +25,11 @@ pub enum Tidying {
     Done,
 }
 
-/// Begins; `checkpoint` is the folder that is not needed any more.
+/// Begins; `checkpoint` is the folder that may go, and whether the job has completed.
 pub fn begin(
     key: RunKey,
     folder: BorrowedFd<'_>,
-    checkpoint: Option<&Checkpoint>,
+    checkpoint: Option<(&Checkpoint, bool)>,
     master: Master<'_>,
 ) -> Tidying {
     let scratch = gq_host::open_scratch(folder).unwrap_or_else(|e| {
@@ -41,7 +41,7 @@ pub fn begin(
         return Tidying::Done;
     }
     let work = || {
-        let removed = checkpoint.map_or(Ok(()), Checkpoint::remove);
+        let removed = checkpoint.map_or(Ok(()), |(checkpoint, is_complete)| checkpoint.remove(is_complete));
         let until = Instant::now() + PATIENCE;
         scratch.as_ref().map_or(Ok(()), |scratch| gq_host::empty_folder(scratch.as_fd(), until)).and(removed)
     };

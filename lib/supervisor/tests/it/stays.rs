@@ -113,12 +113,19 @@ fn a_folder_is_where_it_was_asked_for_and_only_where_it_was() {
 }
 
 #[test]
-fn a_failed_run_keeps_its_checkpoint_folder() {
+fn a_failed_run_keeps_its_checkpoint_folder_when_there_is_something_in_it() {
     let mut lab = Lab::of(uids()[0]);
-    let mut job = lab.job("exit 3");
-    job.assignment.may_run_again = true;
-    assert_eq!(lab.run(&job).end, End::Failed);
-    assert!(lab.work(&format!("gq-{}.ckpt", job.assignment.key.job)).is_dir());
+    for (script, is_kept) in [("touch $GQ_CHECKPOINT_DIR/state; exit 3", true), ("exit 3", false)] {
+        let mut job = lab.job(script);
+        job.assignment.may_run_again = true;
+        assert_eq!(lab.run(&job).end, End::Failed);
+        let folder = lab.work(&format!("gq-{}.ckpt", job.assignment.key.job));
+        assert_eq!(folder.is_dir(), is_kept, "{script}");
+        // The next run finds one all the same.
+        let mut next = again(&job, 2);
+        next.file.script = b"#!/bin/sh\n[ -d \"$GQ_CHECKPOINT_DIR\" ]\n".to_vec();
+        assert_eq!(lab.run(&next).end, End::Completed, "{script}");
+    }
 }
 
 #[test]
