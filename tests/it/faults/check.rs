@@ -333,9 +333,10 @@ impl Judge<'_> {
 
     /// What was done for users stays done.
     fn deeds(&mut self) {
-        let mut asked: BTreeMap<u64, &str> = BTreeMap::new();
+        // What was asked, and the newest run of its job that had begun by then.
+        let mut asked: BTreeMap<u64, (&str, u32)> = BTreeMap::new();
         let (mut cancelled, mut held): (BTreeMap<u64, i64>, BTreeSet<u64>) = Default::default();
-        let mut begun: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        let mut begun: BTreeMap<u64, u32> = BTreeMap::new();
         let mut faults = Vec::new();
         for submission in self.submissions.iter().filter(|s| s.kind == Kind::Held) {
             held.extend(self.jobs.iter().filter(|j| j["name"] == submission.name.as_str()).map(id_of));
@@ -343,19 +344,20 @@ impl Judge<'_> {
         for line in &self.lines {
             match line {
                 Line::Call { number, words } => {
-                    asked.insert(*number, words);
+                    let job = words.rsplit(' ').next().and_then(|word| word.parse().ok());
+                    let newest = job.and_then(|job: u64| begun.get(&job)).copied().unwrap_or(0);
+                    asked.insert(*number, (words, newest));
                     if let Some(job) = words.strip_prefix("gqctl release ") {
                         held.retain(|id| job.parse() != Ok(*id));
                     }
                 }
                 Line::Answered { number, code: 0, at } => {
-                    let words = asked.get(number).copied().unwrap_or_default();
+                    let (words, newest) = asked.get(number).copied().unwrap_or_default();
                     let of = |verb: &str| words.strip_prefix(verb).map(|job| job.parse::<u64>().unwrap());
                     if let Some(job) = of("gqcancel ") {
                         cancelled.entry(job).or_insert(*at);
                     }
                     if let Some(job) = of("gqctl requeue ") {
-                        let newest = begun.get(&job).and_then(BTreeSet::last).copied().unwrap_or(0);
                         let again = self.rows.keys().any(|run| run.0 == job && run.2 > newest);
                         if !again && !self.cancelled(job) {
                             faults.push(format!("job {job} was put back, and did not run again"));
@@ -364,7 +366,7 @@ impl Judge<'_> {
                 }
                 Line::Answered { .. } => {}
                 Line::Job { run, words } if words.starts_with("begins") => {
-                    begun.entry(run.0).or_default().insert(run.2);
+                    begun.insert(run.0, run.2);
                     if held.contains(&run.0) {
                         faults.push(format!("run {run:?} begins, though it is held"));
                     }

@@ -35,7 +35,9 @@ fn a_run_starts_ends_is_reported_and_forgotten() {
         "its script is left to nobody"
     );
 
-    // Its folder serves the next run of its user.
+    // Its folder serves the next run of its user, once its supervisor has drawn its last breath.
+    let of_run = runs.join(key.to_string());
+    until("the folder is free", || matches!(gq_host::lock_folder(&of_run), Ok(Some(_))));
     let other = lab.run("true");
     lab.ended(other);
     assert_eq!(folders(), [runs.join(other.to_string())]);
