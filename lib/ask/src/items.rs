@@ -1,12 +1,10 @@
 //! `--each`: a file of which every line is what one task of an array is for.
 
 use crate::Problem;
-use gq_model::{MAX_JOB_FILE, MAX_TASKS};
+use gq_model::{MAX_ITEM, MAX_JOB_FILE, MAX_TASKS};
 
 /// Largest file of lines, in bytes: it has to fit into the job file.
 pub(crate) const MAX_ITEMS: usize = MAX_JOB_FILE;
-/// Longest line, in bytes: it has to fit into a variable of the environment.
-const MAX_ITEM: usize = 64 << 10;
 
 /// Cuts a file into lines. Every line is a task, empty ones too; the last one may lack its end.
 ///

@@ -3,8 +3,8 @@
 
 use crate::{Problem, values::number};
 use gq_model::{
-    ArrayAsk, MAX_RETRIES, MAX_SIGNAL, MailOn, MaxWait, ResourceLimit, RetryAsk, Seconds, SignalAsk, WaitEnd,
-    parse_duration, parse_recipients,
+    ArrayAsk, MAX_RETRIES, MAX_SIGNAL, MailOn, MaxWait, RESOURCE_LIMITS, ResourceLimit, RetryAsk, Seconds,
+    SignalAsk, WaitEnd, parse_duration, parse_recipients,
 };
 use nix::sys::signal::Signal;
 
@@ -14,9 +14,6 @@ const USUAL_WARNING: Seconds = Seconds(60);
 const LONGEST_WARNING: u32 = 65_535;
 /// How long a login is waited for when that is not said, and the longest that can be.
 const LOGIN: (Seconds, u32) = (Seconds(10), 3600);
-/// The limits that may be named by `--propagate`.
-const LIMITS: [&str; 10] =
-    ["as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack"];
 
 /// What `--array` says: the tasks; or, beside `--each`, only how many run at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +165,7 @@ impl Propagate {
         }
         let find = |word: &str| {
             let name = word.strip_prefix("rlimit_").unwrap_or(word);
-            LIMITS.into_iter().find(|limit| *limit == name).ok_or(Problem::Expected(
+            RESOURCE_LIMITS.into_iter().find(|limit| *limit == name).ok_or(Problem::Expected(
                 "ALL, NONE, or some of AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK",
             ))
         };

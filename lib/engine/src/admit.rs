@@ -3,6 +3,7 @@
 
 use crate::{
     Actor, Answer, ClientId, Context, Decision, Effect, Past, Refusal, RefusalKind, Submission, access,
+    bounds,
     dependency::{conditions, settle_singleton},
     limits,
     possible::possible,
@@ -12,8 +13,7 @@ use gq_cluster::{
     Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
 use gq_model::{
-    CardAsk, IndexSet, JobId, JobSpec, MAX_COMMENT, MAX_NAME, MAX_RETRIES, MAX_SIGNAL, MemoryAsk, MiB,
-    NodeName, Seconds, TimeAsk, Timestamp, Uid, parse_recipients,
+    CardAsk, IndexSet, JobId, JobSpec, MemoryAsk, MiB, NodeName, Seconds, TimeAsk, Timestamp, Uid,
 };
 use gq_sched::{Planner, estimate};
 
@@ -245,34 +245,7 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
     if spec.nice < 0 && !by.admin {
         return Err(Refusal::new(RefusalKind::NotPermitted, "--nice below 0 is for admins"));
     }
-    let bad = |c: char| c.is_control();
-    if spec.name.len() > MAX_NAME
-        || spec.name.chars().any(bad)
-        || spec.comment.as_ref().is_some_and(|c| c.chars().any(bad))
-    {
-        let text = format!(
-            "a job's name has at most {MAX_NAME} bytes, and no control characters; a comment neither"
-        );
-        return Err(Refusal::new(RefusalKind::Usage, text));
-    }
-    if let Some(Err(error)) = spec.mail.as_ref().and_then(|mail| mail.to.as_deref()).map(parse_recipients) {
-        return Err(Refusal::new(RefusalKind::Usage, format!("--mail-user: {error}")));
-    }
-    if spec.comment.as_ref().is_some_and(|comment| comment.len() > MAX_COMMENT) {
-        let text = format!("a comment has at most {MAX_COMMENT} bytes");
-        return Err(Refusal::new(RefusalKind::Usage, text));
-    }
-    if spec.retry.as_ref().is_some_and(|retry| retry.times > MAX_RETRIES)
-        || spec.signal.is_some_and(|asked| !(1..=MAX_SIGNAL).contains(&asked.signal))
-    {
-        let text = format!(
-            "a job is tried again {MAX_RETRIES} times at most, and signals have the numbers 1 to {MAX_SIGNAL}"
-        );
-        return Err(Refusal::new(RefusalKind::Usage, text));
-    }
-    if !spec.work_dir.starts_with('/') {
-        return Err(Refusal::new(RefusalKind::Usage, "the working directory is not an absolute path"));
-    }
+    bounds::request(spec)?;
     if spec.test_run.is_some() && !policy.allow_test_run {
         return Err(Refusal::new(RefusalKind::Policy, "--test-run is not allowed here")
             .hint("[cluster] allow_test_run = true in the conf allows it"));

@@ -3,7 +3,7 @@
 
 use crate::{
     Actor, Answer, ClientId, Context, Decision, Effect, Failure, Past, Refusal, RefusalKind, acts::Act,
-    schedule::Orders, update::Update,
+    bounds, schedule::Orders, update::Update,
 };
 use alloc::{
     collections::BTreeMap,
@@ -97,33 +97,6 @@ pub(crate) struct Asked<'a> {
     pub past: &'a [Past],
 }
 
-/// Most changes that are looked at: there are fewer kinds.
-const MOST_CHANGES: usize = 64;
-/// Most work that one update may make: jobs, times changes, times the jobs that they and the changes wait for.
-const MOST_WORK: u64 = 100_000;
-
-/// Whether an update is not more than one turn can bear: each thing is said once, and the jobs are not too many for what is said.
-fn bounded(changes: &[Change], targets: &[Target<'_>]) -> Result<(), Refusal> {
-    let kinds: Vec<_> = changes.iter().take(MOST_CHANGES).map(core::mem::discriminant).collect();
-    let is_twice = |(at, kind)| kinds.iter().take(at).any(|other| other == kind);
-    if changes.len() > MOST_CHANGES || kinds.iter().enumerate().any(is_twice) {
-        return Err(Refusal::new(RefusalKind::Usage, "an update says each thing once"));
-    }
-    let terms =
-        |asked: &Option<gq_model::Dependency>| asked.as_ref().map_or(0, |asked| asked.terms.len() as u64);
-    let said: u64 = changes
-        .iter()
-        .map(|change| if let Change::Dependency(asked) = change { terms(asked) } else { 0 })
-        .sum();
-    let of_job = |target: &Target<'_>| 1 + said + terms(&target.job.spec.dependency);
-    let work = targets.iter().map(of_job).sum::<u64>().saturating_mul(changes.len() as u64);
-    if work <= MOST_WORK {
-        return Ok(());
-    }
-    Err(Refusal::new(RefusalKind::Policy, format!("{} jobs are too many for one such update", targets.len()))
-        .hint("update fewer of them at a time"))
-}
-
 pub(crate) fn command(
     cluster: &Cluster,
     policy: &Policy,
@@ -137,12 +110,15 @@ pub(crate) fn command(
             .hint("name ids, or select by user, name, partition or state");
         return Decision::reply(client, Answer::Refused(refusal));
     }
+    if let Err(refusal) = bounds::command(verb, select) {
+        return Decision::reply(client, Answer::Refused(refusal));
+    }
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);
     let (mut count, mut failures) = (0u64, Vec::new());
     let targets = targets(cluster, *by, select, ended, verb, &mut failures);
     if let Verb::Update(changes) = verb
-        && let Err(refusal) = bounded(changes, &targets)
+        && let Err(refusal) = bounds::update(changes, &targets)
     {
         return Decision::reply(client, Answer::Refused(refusal));
     }
@@ -279,6 +255,9 @@ pub(crate) fn nodes(
     if !by.admin {
         let refusal = Refusal::new(RefusalKind::NotPermitted, "only admins drain and resume nodes")
             .hint("admins are named in the conf: [cluster] admins");
+        return Decision::reply(client, Answer::Refused(refusal));
+    }
+    if let Some(Err(refusal)) = drain.map(bounds::reason) {
         return Decision::reply(client, Answer::Refused(refusal));
     }
     let mut decision = Decision::default();

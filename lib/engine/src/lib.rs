@@ -2,7 +2,7 @@
 //! durable and only then lets their effects go out.
 //!
 //! No clock, no file, no thread: the household hands in the time and everything that a decision needs from outside. Rooms:
-//! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted),
+//! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted), `bounds` (counts and lengths, whoever wrote them),
 //! `possible` (could it ever run here), `command` (which jobs a request means, drain, resume), `acts` (cancel, requeue, suspend, signal, hold, release), `update` (what is
 //! said anew of a job), `dependency` (what jobs wait for of others), `book` (advance
 //! reservations), `report` (what nodes say), `found` (what they have), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
@@ -14,6 +14,7 @@ mod access;
 mod acts;
 mod admit;
 mod book;
+mod bounds;
 mod charge;
 mod command;
 mod dependency;

@@ -46,9 +46,9 @@ pub use reason::Reason;
 pub use recipient::{MAX_RECIPIENTS, RecipientError, parse_recipients};
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
-    CardAsk, JobSpec, LicenceAsk, MAX_COMMENT, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_RETRIES, MAX_SCRIPT,
-    MAX_SIGNAL, MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, ResourceLimit, RetryAsk, SignalAsk, TestRun,
-    TimeAsk, WaitEnd,
+    CardAsk, JobSpec, LicenceAsk, MAX_COMMENT, MAX_ITEM, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_RETRIES,
+    MAX_SCRIPT, MAX_SIGNAL, MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, RESOURCE_LIMITS, ResourceLimit,
+    RetryAsk, SignalAsk, TestRun, TimeAsk, WaitEnd,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

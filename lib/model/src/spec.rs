@@ -15,6 +15,11 @@ pub const MAX_COMMENT: usize = 4096;
 pub const MAX_RETRIES: u32 = 1000;
 /// The highest number of a signal on Linux; the lowest is 1.
 pub const MAX_SIGNAL: u8 = 64;
+/// Longest line of `--each`, in bytes: it has to fit into a variable of the environment.
+pub const MAX_ITEM: usize = 64 << 10;
+/// The limits of a shell that go with a job, those of Slurm; each name once, in any order.
+pub const RESOURCE_LIMITS: [&str; 10] =
+    ["as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack"];
 /// Largest script, in bytes.
 pub const MAX_SCRIPT: usize = 4 << 20;
 /// Largest request, in bytes of JSON: every live job's is held in memory.
@@ -88,7 +93,7 @@ pub enum OpenMode {
 /// One resource limit of the submitting shell (`RLIMIT_*`), carried to the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLimit {
-    /// The limit's name in lower case without `RLIMIT_`: `nofile`, `core`, `stack`, …
+    /// The limit's name in lower case without `RLIMIT_`: one of [`RESOURCE_LIMITS`].
     pub name: String,
     /// The soft limit; none means unlimited. The node never raises it above its own hard limit.
     pub soft: Option<u64>,
@@ -140,7 +145,7 @@ pub struct MaxWait {
 pub struct RetryAsk {
     /// How often, besides the first time.
     pub times: u32,
-    /// After which exit codes; empty means any but 0, and any signal.
+    /// After which exit codes, each once, in order; empty means any but 0, and any signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exits: Vec<u8>,
 }

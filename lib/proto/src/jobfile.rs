@@ -6,7 +6,7 @@
 //! is JSON; environment, arguments and items are byte strings, each ended by a NUL, so that any bytes a process can have travel.
 //! Version 1 had the first four of these alone, and version 2 did not say whether it is left; both are read still.
 
-use gq_model::{ClusterId, JobSpec, MAX_JOB_FILE, MAX_REQUEST, MAX_SCRIPT, Token, Uid};
+use gq_model::{ClusterId, JobSpec, MAX_ITEM, MAX_JOB_FILE, MAX_REQUEST, MAX_SCRIPT, MAX_TASKS, Token, Uid};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -52,9 +52,13 @@ pub enum JobFileError {
     /// Of a version this program does not know.
     #[error("a job file of version {0}; this gq knows version {JOB_FILE_VERSION}")]
     Version(u32),
-    /// Larger than [`MAX_JOB_FILE`], its script larger than [`MAX_SCRIPT`], or its request larger than [`MAX_REQUEST`].
+    /// Larger than [`MAX_JOB_FILE`], its script larger than [`MAX_SCRIPT`], its request larger than [`MAX_REQUEST`], or an item larger than
+    /// [`MAX_ITEM`].
     #[error("{0} of {1} bytes: {2} at most")]
     TooLarge(&'static str, usize, usize),
+    /// More items than an array may have tasks.
+    #[error("more than {MAX_TASKS} items")]
+    TooMany,
     /// A byte string holds a NUL.
     #[error("an environment variable or argument holds a NUL byte")]
     Nul,
@@ -77,6 +81,7 @@ impl JobFile {
         let spec = serde_json::to_vec(&self.spec)?;
         check_request(spec.len())?;
         let (env, args, items) = (join(&self.env)?, join(&self.args)?, join(&self.items)?);
+        check_items(&items)?;
         let parts = [&spec, &env, &args, &self.script, &self.prep, &items];
         let total = HEAD + parts.iter().map(|p| p.len()).sum::<usize>();
         if total > MAX_JOB_FILE {
@@ -153,6 +158,7 @@ impl JobFile {
         if !at.is_empty() {
             return Err(JobFileError::Torn);
         }
+        check_items(items)?;
         let spec = serde_json::from_slice(spec)?;
         let (env, args, items) = (split(env)?, split(args)?, split(items)?);
         let (script, prep) = (script.to_vec(), prep.to_vec());
@@ -174,6 +180,19 @@ fn check_request(len: usize) -> Result<(), JobFileError> {
         return Err(JobFileError::TooLarge("the request (options and paths, no script)", len, MAX_REQUEST));
     }
     Ok(())
+}
+
+/// Whether the items of a block are not too many and none is too large, before anything is made of them.
+fn check_items(block: &[u8]) -> Result<(), JobFileError> {
+    let (mut count, mut last) = (0, 0);
+    for (end, _) in block.iter().enumerate().filter(|(_, byte)| **byte == 0) {
+        count += 1;
+        if end - last > MAX_ITEM {
+            return Err(JobFileError::TooLarge("an item of the array", end - last, MAX_ITEM));
+        }
+        last = end + 1;
+    }
+    if count > MAX_TASKS { Err(JobFileError::TooMany) } else { Ok(()) }
 }
 
 fn take<const N: usize>(at: &mut &[u8]) -> Result<[u8; N], JobFileError> {
@@ -261,6 +280,35 @@ mod tests {
         let bytes =
             [MAGIC.as_slice(), &2u32.to_le_bytes(), &crc32fast::hash(&body).to_le_bytes(), &body].concat();
         assert!(matches!(JobFile::from_bytes(&bytes), Err(JobFileError::TooLarge(_, _, MAX_REQUEST))));
+    }
+
+    #[test]
+    fn items_that_no_task_could_have_are_refused_whoever_wrote_them() {
+        let of = |items: Vec<Vec<u8>>| JobFile { items, ..sample() };
+        let longest = of(vec![Vec::new(), vec![b'x'; MAX_ITEM], Vec::new()]);
+        assert_eq!(JobFile::from_bytes(&longest.to_bytes().unwrap()).unwrap(), longest);
+        let most = of(vec![Vec::new(); MAX_TASKS as usize]);
+        assert_eq!(JobFile::from_bytes(&most.to_bytes().unwrap()).unwrap().items.len() as u64, MAX_TASKS);
+        let too_long = of(vec![b"short".to_vec(), vec![b'x'; MAX_ITEM + 1]]).to_bytes();
+        assert!(matches!(too_long, Err(JobFileError::TooLarge(_, _, MAX_ITEM))));
+        assert!(matches!(
+            of(vec![Vec::new(); MAX_TASKS as usize + 1]).to_bytes(),
+            Err(JobFileError::TooMany)
+        ));
+        // Written by somebody else's program, with checksum and all.
+        let by_hand = |items: &[u8]| {
+            let plain = JobFile { items: Vec::new(), ..sample() }.to_bytes().unwrap();
+            let mut bytes = [&plain, items].concat();
+            bytes[HEAD - 4..HEAD].copy_from_slice(&(items.len() as u32).to_le_bytes());
+            let crc = crc32fast::hash(&bytes[16..]);
+            bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+            JobFile::from_bytes(&bytes)
+        };
+        assert_eq!(by_hand(b"a\0b\0").unwrap().items, [b"a", b"b"]);
+        let long = [vec![b'x'; MAX_ITEM + 1], vec![0]].concat();
+        assert!(matches!(by_hand(&long), Err(JobFileError::TooLarge(_, _, MAX_ITEM))));
+        assert!(matches!(by_hand(&vec![0; MAX_TASKS as usize + 1]), Err(JobFileError::TooMany)));
+        assert!(matches!(by_hand(b"torn"), Err(JobFileError::Torn)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{
     trouble::{Trouble, USAGE, say},
 };
 use gq_ask::{Context, Script, ScriptName};
-use gq_model::{MAX_SCRIPT, ResourceLimit, Timestamp};
+use gq_model::{MAX_SCRIPT, RESOURCE_LIMITS, ResourceLimit, Timestamp};
 use jiff::tz::TimeZone;
 use nix::sys::{
     resource::{RLIM_INFINITY, Resource, getrlimit},
@@ -19,18 +19,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The limits that go with a job: those of Slurm.
-const LIMITS: [(&str, Resource); 10] = [
-    ("as", Resource::RLIMIT_AS),
-    ("core", Resource::RLIMIT_CORE),
-    ("cpu", Resource::RLIMIT_CPU),
-    ("data", Resource::RLIMIT_DATA),
-    ("fsize", Resource::RLIMIT_FSIZE),
-    ("memlock", Resource::RLIMIT_MEMLOCK),
-    ("nofile", Resource::RLIMIT_NOFILE),
-    ("nproc", Resource::RLIMIT_NPROC),
-    ("rss", Resource::RLIMIT_RSS),
-    ("stack", Resource::RLIMIT_STACK),
+/// The limits that go with a job, in the order of their names.
+const LIMITS: [Resource; RESOURCE_LIMITS.len()] = [
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_RSS,
+    Resource::RLIMIT_STACK,
 ];
 
 /// Reads the script: a file, or standard input when none is named.
@@ -89,7 +89,7 @@ impl Around {
             directory: directory()?,
             host,
             umask: mask.bits(),
-            limits: LIMITS.into_iter().filter_map(limit).collect(),
+            limits: RESOURCE_LIMITS.into_iter().zip(LIMITS).filter_map(limit).collect(),
             now: jiff::Timestamp::now().as_microsecond(),
         })
     }
