@@ -109,5 +109,6 @@ pub(crate) fn report(body: ReportBody) -> NodeReport {
             NodeReport::Refused { key, fault, reason, detail }
         }
         ReportBody::Cards { cards } => NodeReport::Cards(cards),
+        ReportBody::Trouble { why } => NodeReport::Trouble(why),
     }
 }
