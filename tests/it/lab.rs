@@ -14,12 +14,14 @@
 
 mod daemon;
 mod dice;
+mod disk;
 mod job;
 mod plan;
 mod sweep;
 
 pub use daemon::{Daemon, Program};
 pub use dice::Dice;
+pub use disk::Disk;
 pub use job::Job;
 pub use plan::{Owner, Plan};
 

@@ -13,6 +13,7 @@ mod conf;
 mod container;
 mod crash;
 mod dependencies;
+mod disks;
 mod ending;
 mod environment;
 mod examples;

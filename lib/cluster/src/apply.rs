@@ -115,6 +115,10 @@ impl Cluster {
                 node.failed_starts.clear();
                 node.open();
             }),
+            Event::NodeTroubled { node, why } => self.node_mut(node).map(|node| {
+                node.trouble.clone_from(why);
+                node.open();
+            }),
             Event::Ordered { node, seq } => self.node_mut(node)?.count_order(*seq),
             Event::Reported { node, epoch, seq } => self.node_mut(node)?.count_report(*epoch, *seq),
         }

@@ -332,6 +332,13 @@ pub enum Event {
         /// Which.
         node: NodeName,
     },
+    /// A node says why it can start nothing at present, or that it can again.
+    NodeTroubled {
+        /// Which.
+        node: NodeName,
+        /// Why not; none when it can.
+        why: Option<String>,
+    },
     /// An order was written to a node.
     Ordered {
         /// Which node.
@@ -380,6 +387,7 @@ impl Event {
             | Self::NodeSeen { .. }
             | Self::NodeDrained { .. }
             | Self::NodeResumed { .. }
+            | Self::NodeTroubled { .. }
             | Self::Ordered { .. }
             | Self::Reported { .. } => None,
         }
@@ -392,6 +400,7 @@ impl Event {
             | Self::NodeSeen { node, .. }
             | Self::NodeDrained { node, .. }
             | Self::NodeResumed { node }
+            | Self::NodeTroubled { node, .. }
             | Self::Ordered { node, .. }
             | Self::Reported { node, .. } => Some(node),
             Self::Submitted(_)

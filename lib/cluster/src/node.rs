@@ -54,6 +54,9 @@ pub struct Node {
     /// Why nothing new is started there, when an admin or trouble said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<String>,
+    /// Why it can start nothing at present, as it says itself: it says so when it can again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Jobs whose start failed there by the site's fault, since the last start that went well.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failed_starts: BTreeSet<JobId>,
@@ -130,6 +133,7 @@ impl Node {
             boot: None,
             link: Link::Absent,
             drained: None,
+            trouble: None,
             failed_starts: BTreeSet::new(),
             last_order: Seq(0),
             epoch: Epoch(0),
@@ -218,7 +222,11 @@ impl Node {
     }
     /// Whether new jobs may be started there now.
     pub fn is_open(&self) -> bool {
-        self.link == Link::Up && self.drained.is_none()
+        self.link == Link::Up && self.closed_for().is_none()
+    }
+    /// Why nothing new is started there though it is in sight: an admin's word or trouble found there, or its own word.
+    pub fn closed_for(&self) -> Option<&str> {
+        self.drained.as_deref().or(self.trouble.as_deref())
     }
     /// There may be more room than before.
     pub(crate) fn open(&mut self) {

@@ -116,5 +116,6 @@ pub fn report(body: ReportBody) -> NodeReport {
             NodeReport::Refused { key, fault, reason, detail }
         }
         ReportBody::Cards { cards } => NodeReport::Cards(cards),
+        ReportBody::Trouble { why } => NodeReport::Trouble(why),
     }
 }

@@ -385,7 +385,7 @@ pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
     NodeView {
         name: node.name.clone(),
         state: node_state(node).to_owned(),
-        reason: node.drained.clone(),
+        reason: node.closed_for().map(str::to_owned),
         partitions: board.policy.partitions.iter().filter(mine).map(|p| p.name.clone()).collect(),
         cpus: node.cpus,
         cpus_used: node.cpus_used(),
@@ -448,7 +448,7 @@ fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
 }
 
 fn node_state(node: &Node) -> &'static str {
-    match (node.link, &node.drained, node.runs().len() == 0) {
+    match (node.link, node.closed_for(), node.runs().len() == 0) {
         (Link::Absent, _, _) => "absent",
         (Link::Suspect { .. }, _, _) => "suspect",
         (Link::Lost { .. }, _, _) => "lost",

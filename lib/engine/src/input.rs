@@ -101,6 +101,8 @@ pub enum NodeReport {
     },
     /// Its cards changed.
     Cards(Vec<Card>),
+    /// Why it can start nothing at present; none when it can again.
+    Trouble(Option<String>),
 }
 
 /// What the engine is told.

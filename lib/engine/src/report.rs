@@ -33,6 +33,9 @@ pub(crate) fn report(
             joined(cluster, policy, context, name, (*boot, *cpus, *memory, cards), runs)
         }
         (_, None) => Decision::default(),
+        (NodeReport::Trouble(why), Some(node)) => {
+            Decision { events: troubled(node, why.clone()).into_iter().collect(), effects: Vec::new() }
+        }
         (NodeReport::Started(key, at), Some(node)) => {
             let mut decision = on_run(cluster, name, *key, |run| {
                 (run.phase == Phase::Starting).then(|| started(context, run, *key, *at))
@@ -152,7 +155,10 @@ fn refused(
             preempt::ended(Outcome::without_exit(End::Cancelled, reason, detail.clone()), again)
         }
         // What it was given is gone, which says nothing of the node. It never started, so it waits until there is another.
-        (Fault::Site, _) if reason == Reason::CardGone => later(key.run.0, false),
+        // Or its node said itself that it can start nothing, and says when it can.
+        (Fault::Site, _) if matches!(reason, Reason::CardGone | Reason::NodeTrouble) => {
+            later(key.run.0, false)
+        }
         (Fault::Site, _) if failures >= MAX_LAUNCHES => over(End::LaunchFailed, reason),
         (Fault::Site, _) => later(failures, true),
     };
@@ -172,6 +178,11 @@ fn refused(
         events.extend(drained(node, format!("jobs cannot be started here: {detail}")));
     }
     Decision { events, effects: Vec::new() }
+}
+
+/// What a node says of itself, unless it is known.
+fn troubled(node: &Node, why: Option<String>) -> Option<Event> {
+    (node.trouble != why).then(|| Event::NodeTroubled { node: node.name.clone(), why })
 }
 
 /// Drains a node, unless it is drained.
@@ -196,6 +207,8 @@ fn joined(
         (Some(boot), cpus, memory, cards),
     ));
     decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
+    // A new life says anew what keeps it from starting anything.
+    decision.events.extend(cluster.node(name).and_then(|node| troubled(node, None)));
     let mut orders = Orders::of(cluster);
     for (key, started) in runs {
         match (live_run(cluster, name, *key), started) {

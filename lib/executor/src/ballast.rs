@@ -51,9 +51,10 @@ impl Ballast {
         std::mem::take(&mut self.there) && step(Step::NodeUnballast, || fs::remove_file(&self.path)).is_ok()
     }
 
-    /// Whether it was thrown away and there is no plenty of room since: what is left is for results.
-    pub const fn is_spent(&self) -> bool {
-        self.spent
+    /// What is wrong with the disk: the ballast was thrown away and there is no plenty of room since, so that what is left is for results.
+    pub fn trouble(&self) -> Option<String> {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        self.spent.then(|| format!("the disk of {} is full; what is left is for results", folder.display()))
     }
 
     fn room(&self) -> Option<u64> {

@@ -147,6 +147,7 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
             ReportBody::Refused { key, fault, reason, detail }
         }
         core::Report::Cards(cards) => ReportBody::Cards { cards },
+        core::Report::Trouble(why) => ReportBody::Trouble { why },
     };
     Report { seq, epoch, body }
 }

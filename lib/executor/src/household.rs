@@ -8,23 +8,22 @@ use crate::{
     broom::Task,
     event::Event,
     fitting::Fitting,
-    health::{HANGS, Health},
+    health::Health,
     link::{LinkError, Out},
     runs::Runs,
     site::{Site, StartError, life},
     spares::Spares,
+    trouble::Trouble,
     watcher::Watcher,
 };
 use crossbeam_channel::{Receiver, Sender, select};
 use gq_daemon::{Signal, now};
 use gq_failpoint::{Step, step};
-use gq_host::lock_folder;
-use gq_model::{Epoch, RunKey, Seq};
+use gq_model::{Epoch, Reason, RunKey, Seq};
 use gq_nodecore::{Effect, Hands, Input, Node, Record, TurnAway};
 use gq_nodelog::Log;
 use gq_proto::{Head, LETTER_VERSION};
 use std::{
-    collections::BTreeSet,
     io,
     path::PathBuf,
     time::{Duration, Instant},
@@ -72,6 +71,8 @@ pub struct Household {
     pub signals: Receiver<Signal>,
     /// What is thrown away when the disk is full.
     pub ballast: Ballast,
+    /// What keeps this node from starting anything.
+    pub trouble: Trouble,
     /// Folders of ended runs, for new ones.
     pub spares: Spares,
     /// The link's number and its outgoing end.
@@ -113,70 +114,6 @@ impl<E: Into<StartError>> From<E> for Stop {
 }
 
 impl Household {
-    /// Takes over what an earlier life left, and joins.
-    pub fn begin(&mut self) -> Result<(), Stop> {
-        self.wait_for_cards();
-        let mut todo = Vec::new();
-        self.read_log(&mut todo)?;
-        for key in self.node.unsure().collect::<Vec<_>>() {
-            let alive = self.is_alive(key);
-            if alive {
-                self.runs.find(key, &mut self.watcher);
-            }
-            self.decide(Input::Adopted { key, alive, at: now() }, &mut todo);
-        }
-        let cards = self.health.cards(&self.held());
-        self.decide(Input::Join(self.site.machine(cards)), &mut todo);
-        self.remove_strangers();
-        self.ballast.look();
-        self.settle(todo)?;
-        self.shorten_log()
-    }
-
-    /// Waits for the first look at the cards. The log cannot have grown by more than is read after it, and nobody else speaks before the link is
-    /// started.
-    fn wait_for_cards(&mut self) {
-        let until = Instant::now() + HANGS;
-        loop {
-            match self.events.recv_deadline(until) {
-                Ok(Event::Looking) => self.health.looking(Instant::now()),
-                Ok(Event::Looked(look)) => return self.health.looked(look),
-                Ok(_) => {}
-                Err(_) => return log::error!("the NVIDIA driver hangs: this node joins without its cards"),
-            }
-        }
-    }
-
-    /// Whether a living supervisor holds the lock of a run's folder.
-    fn is_alive(&self, key: RunKey) -> bool {
-        match lock_folder(&self.folder_of(key)) {
-            Ok(lock) => lock.is_none(),
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => false,
-            Err(e) => {
-                // Not to see it is not to see it dead. It is looked at again.
-                log::error!("the folder of run {key} cannot be looked at: {e}");
-                true
-            }
-        }
-    }
-
-    /// Removes folders of runs that nobody knows: their ends were acknowledged in a life that was cut short.
-    fn remove_strangers(&self) {
-        let kept: BTreeSet<RunKey> = self.node.kept().collect();
-        let entries = match std::fs::read_dir(self.site.folder.join("runs")) {
-            Ok(entries) => entries,
-            Err(e) => return log::warn!("the folders of runs cannot be listed: {e}"),
-        };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let key = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-            let is_stranger = key.is_some_and(|key| !kept.contains(&key));
-            if is_stranger && matches!(lock_folder(&path), Ok(Some(_))) {
-                // A full broom leaves it to the next start.
-                let _ = self.broom.try_send(Task::Remove(path));
-            }
-        }
-    }
-
     /// Serves until it is told to stop or cannot go on.
     pub fn serve(&mut self) -> Stop {
         let mut next_tick = Instant::now() + TICK;
@@ -228,7 +165,7 @@ impl Household {
         self.settle(todo)
     }
 
-    fn read_log(&mut self, todo: &mut Vec<Effect>) -> Result<(), Stop> {
+    pub(crate) fn read_log(&mut self, todo: &mut Vec<Effect>) -> Result<(), Stop> {
         self.watcher.reading()?;
         for record in self.log.tail()? {
             self.runs.note(&record);
@@ -236,6 +173,10 @@ impl Household {
                 && self.runs.is_unseen(*key)
             {
                 self.runs.find(*key, &mut self.watcher);
+            }
+            if let gq_nodelog::Record::Refused { reason: Reason::NodeTrouble, detail, .. } = &record {
+                self.trouble.found(detail, Instant::now());
+                self.tell_trouble(todo);
             }
             self.decide(Input::Logged(border::from_disk(record)), todo);
         }
@@ -350,7 +291,7 @@ impl Household {
     }
 
     /// Does what was decided, in the order that `gq-nodecore` says.
-    fn settle(&mut self, todo: Vec<Effect>) -> Result<(), Stop> {
+    pub(crate) fn settle(&mut self, todo: Vec<Effect>) -> Result<(), Stop> {
         gq_nodecore::settle(self, todo)
     }
 
@@ -461,14 +402,14 @@ impl Household {
                 self.decide(Input::SupervisorGone { key }, &mut todo);
             }
         }
-        self.settle(todo)?;
-        self.shorten_log()?;
         self.ballast.look();
-        Ok(())
+        self.tell_trouble(&mut todo);
+        self.settle(todo)?;
+        self.shorten_log()
     }
 
     /// Begins a new segment of the log when the current one is long, and drops those that nobody needs.
-    fn shorten_log(&mut self) -> Result<(), Stop> {
+    pub(crate) fn shorten_log(&mut self) -> Result<(), Stop> {
         let head = life(self.epoch, self.site.boot, &self.node);
         let shortened = self.log.rotate_if(SEGMENT, &head).and_then(|_| {
             let live = self.node.kept().collect();

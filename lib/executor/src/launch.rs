@@ -6,6 +6,7 @@ use gq_failpoint::{Step, step};
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
 use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
+use gq_nodelog::LogError;
 use std::{
     fs::DirBuilder,
     io,
@@ -152,8 +153,18 @@ impl Household {
 
     fn launch_as(&mut self, assignment: &Assignment, account: Option<Account>, todo: &mut Vec<Effect>) {
         if let Err(e) = self.try_to_launch(assignment, account) {
-            self.not_launched(assignment.key, Reason::LaunchFailure, &e.to_string(), todo);
+            // What this one lacks the next one would lack too: that is told first, so that none is sent.
+            let is_short = self.trouble.note(&e, Instant::now());
+            self.tell_trouble(todo);
+            let reason = if is_short { Reason::NodeTrouble } else { Reason::LaunchFailure };
+            self.not_launched(assignment.key, reason, &e.to_string(), todo);
         }
+    }
+
+    /// Tells whether anything can be started now.
+    pub(crate) fn tell_trouble(&mut self, todo: &mut Vec<Effect>) {
+        let why = self.trouble.now(self.ballast.trouble(), Instant::now());
+        self.decide(Input::Trouble(why), todo);
     }
 
     fn not_launched(&mut self, key: RunKey, reason: Reason, why: &str, todo: &mut Vec<Effect>) {
@@ -163,9 +174,7 @@ impl Household {
 
     fn try_to_launch(&mut self, assignment: &Assignment, account: Option<Account>) -> io::Result<()> {
         let key = assignment.key;
-        if self.ballast.is_spent() {
-            let words =
-                format!("the disk of {} is full; what is left is for results", self.site.folder.display());
+        if let Some(words) = self.ballast.trouble() {
             return Err(io::Error::new(io::ErrorKind::StorageFull, words));
         }
         let run_folder = self.run_folder(key, assignment.uid)?;
@@ -177,7 +186,10 @@ impl Household {
             becoming: &Becoming { account, oom_protected: self.site.oom_protected },
             spool_dir: &self.site.config.cluster.spool_dir,
             run_folder,
-            log: self.log.hand_out(key).map_err(io::Error::other)?,
+            log: self.log.hand_out(key).map_err(|e| match e {
+                LogError::Open(_, source) => source,
+                other => io::Error::other(other),
+            })?,
             serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
             around: &around,
         };

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod ballast;
+mod begin;
 mod border;
 mod broom;
 mod cards;
@@ -21,6 +22,7 @@ mod link;
 mod runs;
 mod site;
 mod spares;
+mod trouble;
 mod watcher;
 
 // How the node's mind is written and said: the simulator of the whole uses it as it is.
@@ -141,6 +143,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         events,
         signals,
         ballast,
+        trouble: trouble::Trouble::default(),
         spares: Spares::default(),
         link: None,
         loose: Loose::default(),

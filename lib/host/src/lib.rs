@@ -31,7 +31,7 @@ pub use inbox::{Event, Inbox, reset_signals};
 pub use launch::{ExecTrouble, execute, execute_program, fork, own_session, settle, sleep_exactly};
 pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
-pub use machine::{boot_clock, boot_id, cpu_count, is_shortage, memory, now, words};
+pub use machine::{boot_clock, boot_id, cpu_count, is_exhausted, is_shortage, memory, now, words};
 pub use pipe::{patient_pipe, read_available};
 pub use process::{living_process, process_start};
 pub use removal::{empty_folder, is_empty_folder, remove_folder};

@@ -61,6 +61,15 @@ pub fn words(error: &io::Error) -> String {
     }
 }
 
+/// Whether an error says that the machine has no room, processes, descriptors or memory left.
+pub fn is_exhausted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC | libc::EROFS)
+        )
+}
+
 /// Whether an error says that the machine or a file system is short of something or away, and so is nobody's mistake.
 pub fn is_shortage(error: &io::Error) -> bool {
     matches!(

@@ -109,6 +109,8 @@ reasons! {
     ExecFailed => "ExecFailed",
     /// The site kept it from starting.
     LaunchFailure => "JobLaunchFailure",
+    /// Its node is short of something at present, such as room on its disk: it can start nothing.
+    NodeTrouble => "NodeTrouble",
     /// A card or slice it was given failed or is gone.
     CardGone => "CardGone",
     /// The site's prolog failed.

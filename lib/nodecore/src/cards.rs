@@ -1,4 +1,5 @@
-//! The cards of a node as they are told, and that those of a run are looked at before its end is said. Never decides whether a card fails.
+//! What a node tells of itself: its cards, and whether it can start anything; and that the cards of a run are looked at before its end is said. Never
+//! decides whether a card fails.
 
 use crate::{
     Effect, Node, Report,
@@ -33,6 +34,15 @@ impl Node {
         if cards != self.cards {
             self.cards.clone_from(&cards);
             self.outbox.push(Report::Cards(cards));
+        }
+    }
+
+    /// Tells why nothing can be started, or that it can, when it is not as it was told last. One report of it is on its way at a time.
+    pub(crate) fn tell_trouble(&mut self) {
+        let (told, is) = &mut self.trouble;
+        if self.joined && told != is && !self.outbox.owes_trouble() {
+            told.clone_from(is);
+            self.outbox.push(Report::Trouble(told.clone()));
         }
     }
 

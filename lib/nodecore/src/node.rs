@@ -39,6 +39,8 @@ pub struct Node {
     pub(crate) cards: Vec<Card>,
     /// Cards that wait until the report before them is acknowledged.
     pub(crate) cards_next: Option<Vec<Card>>,
+    /// Why nothing can be started: as it was told last, and as it is.
+    pub(crate) trouble: (Option<String>, Option<String>),
     /// Whether the site has an epilog: supervisors run it.
     has_epilog: bool,
 }
@@ -56,6 +58,7 @@ impl Node {
             joined: false,
             cards: Vec::new(),
             cards_next: None,
+            trouble: (None, None),
             has_epilog: false,
         }
     }
@@ -136,6 +139,10 @@ impl Node {
             Input::SupervisorGone { key } => self.supervisor_gone(key, &mut todo),
             Input::Swept { key, left, at } => self.swept(key, left, at, &mut todo),
             Input::Cards(cards) => self.look_at_cards(cards),
+            Input::Trouble(why) => {
+                self.trouble.1 = why;
+                self.tell_trouble();
+            }
             Input::Vacated { key } => self.vacated(key, &mut todo),
         }
         todo
@@ -179,6 +186,7 @@ impl Node {
         let live = self.runs.iter().filter(|(_, run)| !run.is_over());
         let runs = live.map(|(key, run)| LiveRun { key: *key, started: run.started }).collect();
         self.outbox.push(Report::Joined { boot: self.me.boot, machine, runs, taken: self.taken });
+        self.tell_trouble();
         for (key, run) in &self.runs {
             let owed = match (&run.stage, run.exited) {
                 (Stage::Over { end, .. }, _) => Some(end.clone()),
@@ -438,6 +446,7 @@ impl Node {
                 todo.push(Effect::Forget(key));
             }
         }
+        self.tell_trouble();
         if !self.outbox.owes_cards()
             && let Some(cards) = self.cards_next.take()
         {

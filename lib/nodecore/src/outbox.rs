@@ -40,8 +40,15 @@ impl Outbox {
     }
 
     pub(crate) fn owes_cards(&self) -> bool {
-        let is_cards = |r: &Report| matches!(r, Report::Cards(_));
-        self.fresh.iter().any(is_cards) || self.kept.iter().any(|(_, r)| is_cards(r))
+        self.owes(|report| matches!(report, Report::Cards(_)))
+    }
+
+    pub(crate) fn owes_trouble(&self) -> bool {
+        self.owes(|report| matches!(report, Report::Trouble(_)))
+    }
+
+    fn owes(&self, is_one: impl Fn(&Report) -> bool) -> bool {
+        self.fresh.iter().any(&is_one) || self.kept.iter().any(|(_, report)| is_one(report))
     }
 
     /// Whether all that is fresh is starts: of a quick job the end may follow at once, and both can be said in one breath.

@@ -247,6 +247,8 @@ pub enum Input {
     },
     /// The cards were looked at.
     Cards(Vec<Card>),
+    /// Why nothing can be started at present; none when it can.
+    Trouble(Option<String>),
     /// The cards of a run that has ended were looked at: nobody uses them, or [`Input::Cards`] said before that they are failing.
     Vacated {
         /// Which run.
@@ -421,6 +423,8 @@ pub enum Report {
     },
     /// The cards changed.
     Cards(Vec<Card>),
+    /// Why nothing can be started at present; none when it can again.
+    Trouble(Option<String>),
 }
 
 impl Report {
@@ -433,7 +437,8 @@ impl Report {
             | Self::Suspended { .. }
             | Self::Resumed { .. }
             | Self::Exited { .. }
-            | Self::Cards(_) => None,
+            | Self::Cards(_)
+            | Self::Trouble(_) => None,
         }
     }
 }

@@ -215,4 +215,9 @@ pub enum ReportBody {
         /// All cards.
         cards: Vec<Card>,
     },
+    /// The node can start nothing at present, or can again.
+    Trouble {
+        /// Why not; none when it can.
+        why: Option<String>,
+    },
 }

@@ -152,6 +152,7 @@ fn beside<'a>(
         | Event::NodeSeen { .. }
         | Event::NodeDrained { .. }
         | Event::NodeResumed { .. }
+        | Event::NodeTroubled { .. }
         | Event::Ordered { .. }
         | Event::Reported { .. } => {}
     }

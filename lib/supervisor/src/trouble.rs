@@ -31,7 +31,10 @@ impl Trouble {
 
     /// Something that the site has to mend: what was being done, and what the kernel said.
     pub fn kernel(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
-        move |e| Self::site(format!("{what}: {}", gq_host::words(&e)))
+        move |e| {
+            let reason = if gq_host::is_exhausted(&e) { Reason::NodeTrouble } else { Reason::LaunchFailure };
+            Self { reason, ..Self::site(format!("{what}: {}", gq_host::words(&e))) }
+        }
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {

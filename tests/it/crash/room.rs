@@ -1,52 +1,14 @@
 //! A full disk: new jobs are refused in words, running jobs go on, their results are kept, and work resumes by itself.
 
-use crate::lab::{Lab, Plan, cards, until};
+use crate::lab::{Disk, Lab, Plan, cards, until};
 use gq_model::{End, JobState};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
-    fs::{self, File},
-    io::Write,
-    path::{Path, PathBuf},
+    fs,
     time::{Duration, Instant},
 };
 
 /// Longest from room on the disk to the first job that is taken.
 const RECOVERY: Duration = Duration::from_secs(15);
-
-/// A small file system of its own, while this lives.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn at(path: &Path, size: &str) -> Option<Self> {
-        fs::create_dir(path).unwrap();
-        let options = format!("size={size},mode=0700");
-        match mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), Some(options.as_str())) {
-            Ok(()) => Some(Self(path.to_owned())),
-            Err(error) => {
-                eprintln!("left out: no file system can be mounted here: {error}");
-                None
-            }
-        }
-    }
-
-    /// Writes until there is no room.
-    fn fill(&self) {
-        let mut file = File::create(self.0.join("filling")).unwrap();
-        for size in [1 << 20, 4096, 512] {
-            while file.write_all(&vec![1; size]).is_ok() {}
-        }
-    }
-
-    fn free(&self) {
-        fs::remove_file(self.0.join("filling")).unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
-    }
-}
 
 /// Submits until a job is refused for want of room: what was recorded in room that was there already is accepted.
 fn refused_at_once(lab: &Lab) -> String {
@@ -61,12 +23,8 @@ fn refused_at_once(lab: &Lab) -> String {
 
 /// A lab whose state, and whose node's folder, are on a small disk; none, with a word why, when that cannot be.
 fn on_a_small_disk() -> Option<(Lab, Disk)> {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("left out: only root can mount a small file system");
-        return None;
-    }
     let lab = Plan::new().node("n1", &cards(2)).ready();
-    let disk = Disk::at(&lab.dir().join("state"), "300m")?;
+    let disk = Disk::at(&lab.dir().join("state"), "size=300m")?;
     lab.gqd.launch(&["--init"]);
     lab.gqd.wait_for_answer();
     lab.node("n1").start();

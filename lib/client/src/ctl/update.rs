@@ -145,7 +145,10 @@ mod tests {
                 assert_eq!(meant.option, anew.option, "{key}");
             }
         }
-        assert_eq!(said("update|17|TimeLimit=60").unwrap(), [Change::TimeLimit(TimeAsk::Limit(Seconds(3600)))]);
+        assert_eq!(
+            said("update|17|TimeLimit=60").unwrap(),
+            [Change::TimeLimit(TimeAsk::Limit(Seconds(3600)))]
+        );
         assert_eq!(said("update|17|TimeLimit+=30").unwrap(), [Change::TimeLimitBy(1800)]);
         assert_eq!(said("update|17|timelimit-=1:00:00").unwrap(), [Change::TimeLimitBy(-3600)]);
         assert_eq!(said("update|17|--time|60|Name=x").unwrap().len(), 2);

@@ -77,6 +77,9 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
             "the cards or slices it asks for are failing, gone or used by somebody else: see gqstat --nodes"
         }
         Reason::Preempted => "it makes or made room for a more important job",
+        Reason::NodeTrouble => {
+            "its node was short of something, such as room on its disk: see gqstat --nodes; it is tried again"
+        }
         Reason::CardGone => "a card or slice it was given failed or is gone",
         Reason::Requeued => "it was put back into the queue",
     }

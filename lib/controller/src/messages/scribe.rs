@@ -162,6 +162,7 @@ impl Scribe {
                     | Event::Ripened { .. }
                     | Event::Allocated { .. }
                     | Event::Exited { .. }
+                    | Event::NodeTroubled { .. }
                     | Event::TasksHeld { .. }
                     | Event::TasksReleased { .. }
                     | Event::Heard { .. }

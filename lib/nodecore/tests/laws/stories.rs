@@ -143,3 +143,30 @@ fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
     assert_eq!(node.decide(Input::Vacated { key: key(1, 1) }), [], "once");
     assert!(node.number().is_empty() && !node.lives(key(1, 1)));
 }
+
+#[test]
+fn trouble_is_told_when_it_changes_one_letter_at_a_time() {
+    let mut node = joined(Vec::new());
+    let why = |text: &str| Input::Trouble(Some(text.into()));
+    let told =
+        |node: &mut Node| -> Vec<Report> { node.number().into_iter().map(|(_, report)| report).collect() };
+    node.decide(Input::Trouble(None));
+    assert_eq!(told(&mut node), []);
+    for input in [why("disk"), why("disk"), why("more"), Input::Trouble(None), why("last")] {
+        node.decide(input);
+    }
+    assert_eq!(told(&mut node), [Report::Trouble(Some("disk".into()))]);
+    node.decide(Input::Acked { epoch: Epoch(3), up_to: Seq(2) });
+    assert_eq!(told(&mut node), [Report::Trouble(Some("last".into()))]);
+    node.decide(Input::Trouble(None));
+    node.decide(Input::Acked { epoch: Epoch(3), up_to: Seq(3) });
+    assert_eq!(told(&mut node), [Report::Trouble(None)]);
+
+    // What was found before it joined is told right after.
+    let mut node = Node::restore(identity(4, boot(1)), []);
+    node.decide(why("disk"));
+    node.decide(Input::Join(Machine::default()));
+    node.decide(Input::LinkUp);
+    let told = told(&mut node);
+    assert!(matches!(&told[..], [Report::Joined { .. }, Report::Trouble(Some(_))]), "{told:?}");
+}
