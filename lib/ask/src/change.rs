@@ -1,7 +1,7 @@
 //! Changes of a job that was submitted, in the words in which a submission says the same.
 
 use crate::{Problem, begin::read_instant, life, values};
-use gq_model::{Change, Seconds, Timestamp, parse_duration};
+use gq_model::{Change, Requeue, Seconds, Timestamp, parse_duration};
 use jiff::tz::TimeZone;
 
 /// Reads what an option of `gqctl update` says: `time`, `priority`, `partition`, `array-throttle`, `dependency`, `name`, `comment`,
@@ -36,13 +36,21 @@ pub fn read_change(
             Some(at) if at <= now => return Err(Problem::Other("that time has passed")),
             at => Change::Deadline(at),
         },
-        "requeue" => Change::Requeue(life::yes_no(text)?),
+        "requeue" => Change::Requeue(requeue(text)?),
         _ => return Err(Problem::Unknown),
     })
 }
 
 fn is_none(text: &str) -> bool {
     text.is_empty() || text.eq_ignore_ascii_case("none")
+}
+
+fn requeue(text: &str) -> Result<Requeue, Problem> {
+    if text.eq_ignore_ascii_case("on-lost") {
+        return Ok(Requeue::OnLost);
+    }
+    let is_wanted = life::yes_no(text).map_err(|_| Problem::Expected("yes, no or on-lost"))?;
+    Ok(if is_wanted { Requeue::Dead } else { Requeue::Never })
 }
 
 /// A time limit, or `+` or `-` and by how much it changes.

@@ -8,17 +8,21 @@ use crate::{
     policy::policy_of,
     post::{Bundle, LinkId},
     program::Surroundings,
+    silence::Silence,
     snapshot::Snapshot,
     submit_hook::SubmitHook,
+    welcome::TurnedAway,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use gq_cluster::{Booking, Cluster, Link, Policy};
-use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Past, Submission, Turn, TurnError, Verb};
-use gq_model::{
-    Change, Dependency, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Term, Timestamp,
-    When,
+use gq_cluster::{Booking, Cluster, Policy};
+use gq_engine::{
+    Actor, ClientId, Context, Input, NodeReport, NodeVerb, Past, Submission, Turn, TurnError, Verb,
 };
-use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
+use gq_model::{
+    Beat, Change, Dependency, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Term,
+    Timestamp, When,
+};
+use gq_proto::{Head, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
 use gq_store::{Place, StoreError};
 use std::{
@@ -51,7 +55,7 @@ pub(crate) enum Wish {
     TestOnly(Box<JobSpec>),
     Wait(JobId),
     Do(Verb, Selection),
-    Nodes(Vec<NodeName>, Option<String>),
+    Nodes(NodeVerb, Vec<NodeName>),
     Book { booking: Box<Booking>, replace: bool, ignore_jobs: bool },
     Unbook(String),
     Reload,
@@ -66,7 +70,7 @@ pub(crate) enum Word {
     /// A node has a link.
     NodeUp { head: Head, link: LinkId, out: Sender<Bundle>, answer: Sender<Result<Head, Refusal>> },
     /// Letters came in on a link.
-    NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, reports: Vec<(Seq, Box<NodeReport>)> },
+    NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, beat: Beat, reports: Vec<(Seq, Box<NodeReport>)> },
     /// A link is gone, or its beats stopped; and since when nothing was seen of the node.
     NodeDown { node: NodeName, link: LinkId, since: Instant },
     /// A reader wants all of the state.
@@ -95,8 +99,9 @@ pub(crate) struct Hub {
     pub(crate) place: Place,
     pub(crate) conf: PathBuf,
     pub(crate) words: Receiver<Word>,
-    /// Nodes out of sight, and since when by a clock that never jumps.
-    pub(crate) silent: BTreeMap<NodeName, Instant>,
+    /// Nodes out of sight.
+    pub(crate) silent: Silence,
+    pub(crate) turned_away: TurnedAway,
     pub(crate) degraded: bool,
     pub(crate) last_probe: Instant,
     pub(crate) last_tidying: Instant,
@@ -109,8 +114,7 @@ impl Hub {
     pub(crate) fn run(mut self) -> Result<(), String> {
         let first = [Input::Declared, Input::Restarted];
         self.take_turn(&first)?;
-        let nodes = self.cluster.nodes().filter(|node| matches!(node.link, Link::Suspect { .. }));
-        self.silent = nodes.map(|node| (node.name.clone(), Instant::now())).collect();
+        self.silent = Silence::after_start(&self.cluster);
         loop {
             let mut inputs = Vec::new();
             match self.words.recv_timeout(self.nap()) {
@@ -145,9 +149,7 @@ impl Hub {
             self.look_again().into_iter().flatten().map(|at| Duration::from_micros(at.micros_since(now)));
         let acks = self.couriers.post.owes_acks().then_some(ACK_DELAY);
         let probe = self.degraded.then_some(PROBE);
-        let lost_after = Duration::from_secs(self.policy.lost_after.0);
-        let lost =
-            self.silent.values().map(|since| (*since + lost_after).saturating_duration_since(Instant::now()));
+        let lost = self.silent.nap(self.policy.lost_after);
         ripe.into_iter().chain(plan).chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
     }
 
@@ -171,20 +173,10 @@ impl Hub {
         if ripe || plan.is_some() || grace.is_some() {
             inputs.push(Input::Schedule);
         }
-        let lost_after = Duration::from_secs(self.policy.lost_after.0);
-        let lost: Vec<NodeName> = self
-            .silent
-            .iter()
-            .filter(|(_, since)| since.elapsed() >= lost_after)
-            .map(|(node, _)| node.clone())
-            .collect();
-        for node in lost {
-            log::warn!(
-                "{node}: silent for {} s: lost; its jobs are UNKNOWN and keep what they hold",
-                lost_after.as_secs()
-            );
-            self.silent.remove(&node);
-            inputs.push(Input::NodeLost { node });
+        inputs.extend(self.silent.lost(self.policy.lost_after).map(|node| Input::NodeLost { node }));
+        // What cannot be recorded is found again: it is not put off, since it would not hold of a node that is back by then.
+        if !self.degraded {
+            inputs.extend(self.silent.leases_over(&self.cluster));
         }
         if self.last_tidying.elapsed() >= TIDYING {
             self.last_tidying = Instant::now();
@@ -225,9 +217,12 @@ impl Hub {
                 }
                 let _ = answer.try_send(welcome);
             }
-            Word::NodeLetters { node, epoch, ack, reports } => {
+            Word::NodeLetters { node, epoch, ack, beat, reports } => {
                 if self.couriers.post.linked(&node) != Some(epoch) {
                     return true;
+                }
+                if beat > Beat(0) {
+                    self.couriers.post.beat(&node, beat);
                 }
                 if self.couriers.post.acknowledged(&node, ack) {
                     self.keeper.acknowledged.push((node.clone(), ack));
@@ -237,7 +232,7 @@ impl Hub {
             }
             Word::NodeDown { node, link, since } => {
                 if self.couriers.post.disconnect(&node, link) {
-                    self.silent.entry(node.clone()).or_insert(since);
+                    self.silent.fell_silent(&node, since);
                     inputs.push(Input::NodeSilent { node });
                 }
             }
@@ -303,9 +298,9 @@ impl Hub {
                 inputs.push(Input::Command { client, by, verb, select, ended, past });
                 return true;
             }
-            Wish::Nodes(nodes, drain) => {
+            Wish::Nodes(verb, nodes) => {
                 self.couriers.clients.insert(client, reply);
-                inputs.push(Input::Nodes { client, by, nodes, drain });
+                inputs.push(Input::Nodes { client, by, verb, nodes });
                 return true;
             }
             Wish::Book { booking, replace, ignore_jobs } => {
@@ -398,55 +393,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Takes a node's link, or says why not.
-    fn welcome(&mut self, head: &Head, link: LinkId, out: Sender<Bundle>) -> Result<Head, Refusal> {
-        let refuse = |text: String| {
-            log::warn!("node {}: {text}", head.node);
-            Err(Refusal { kind: RefusalKind::Policy, text, hint: None })
-        };
-        if head.version != LETTER_VERSION {
-            return refuse(format!(
-                "letters of version {}; this gqd speaks version {LETTER_VERSION}",
-                head.version
-            ));
-        }
-        if head.cluster != self.keeper.store.cluster_id() {
-            return refuse("it belongs to another cluster".into());
-        }
-        let node = self.cluster.node(&head.node);
-        let (epoch, taken, ordered) =
-            node.map_or((Epoch(0), Seq(0), Seq(0)), |n| (n.epoch, n.last_report, n.last_order));
-        if self.couriers.post.linked(&head.node).is_some_and(|linked| linked >= head.epoch) {
-            return refuse("a node of this name is linked already".into());
-        }
-        if head.epoch < epoch {
-            return refuse(format!(
-                "an older life of it (epoch {}, seen {epoch}): is it a copy of its disk?",
-                head.epoch
-            ));
-        }
-        let ack = if head.epoch == epoch { taken } else { Seq(0) };
-        if self.couriers.post.acknowledged(&head.node, head.ack) {
-            self.keeper.acknowledged.push((head.node.clone(), head.ack));
-        }
-        self.couriers.post.connect(&head.node, (link, head.epoch), out, ack, ordered);
-        self.silent.remove(&head.node);
-        log::info!("{}: linked (life {})", head.node, head.epoch);
-        let (lowest, highest) = self.couriers.post.span(&head.node, ordered);
-        Ok(Head {
-            version: LETTER_VERSION,
-            cluster: head.cluster,
-            node: head.node.clone(),
-            epoch: self.keeper.store.epoch(),
-            boot: None,
-            beat: 0,
-            lowest,
-            highest,
-            ack_epoch: head.epoch,
-            ack,
-        })
-    }
-
     /// Runs a turn and lets nodes know what of theirs it took.
     fn take_turn(&mut self, inputs: &[Input]) -> Result<(), String> {
         self.one_turn(inputs)?;
@@ -531,6 +477,7 @@ fn is_of_nodes(input: &Input) -> bool {
         | Input::TestOnly { .. }
         | Input::Command { .. }
         | Input::Nodes { .. }
+        | Input::LeaseOver { .. }
         | Input::Book { .. }
         | Input::Unbook { .. }
         | Input::Promise { .. }

@@ -23,6 +23,7 @@ mod messages;
 mod policy;
 mod post;
 mod program;
+mod silence;
 mod snapshot;
 mod standing;
 mod start;
@@ -30,5 +31,6 @@ mod submit_hook;
 mod tasks;
 mod upkeep;
 mod view;
+mod welcome;
 
 pub use start::{command, main};

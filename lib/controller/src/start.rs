@@ -14,10 +14,12 @@ use crate::{
     policy::policy_of,
     post::Post,
     program::Surroundings,
+    silence::Silence,
     snapshot::Snapshots,
     standing::Standings,
     submit_hook::SubmitHook,
     upkeep::{self, Upkeep},
+    welcome::TurnedAway,
 };
 use clap::{Arg, ArgAction, value_parser};
 use crossbeam_channel::{Sender, bounded};
@@ -146,7 +148,8 @@ fn run(conf: PathBuf, config: &Config, init: bool) -> Result<(), String> {
         hook: Arc::clone(&hook),
         conf,
         words,
-        silent: BTreeMap::new(),
+        silent: Silence::default(),
+        turned_away: TurnedAway::default(),
         degraded,
         last_probe: Instant::now(),
         last_tidying: Instant::now(),

@@ -122,6 +122,7 @@ impl Household {
             run_folder,
             log: self.log.hand_out(key).map_err(io::Error::other)?,
             serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
+            lease: self.node.leased_until(key),
             around: &self.site.around(),
         })?;
         self.runs.enter(assignment);

@@ -14,6 +14,7 @@ mod event;
 mod files;
 mod fitting;
 mod folders;
+mod heads;
 mod household;
 mod launch;
 mod link;
@@ -105,9 +106,9 @@ fn serve(options: &ArgMatches) -> Result<(), StartError> {
 fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let system = |what| move |e| StartError::System(what, e);
     let mut ballast = ballast::Ballast::of(&site.folder);
-    let (log, mut node, runs, epoch) = site.begin(&mut ballast)?;
+    let site::Begun { log, mut node, runs, life } = site.begin(&mut ballast)?;
     node.expect_epilog(site.around().epilog.is_some());
-    log::info!("node {} of cluster {}: life {epoch}", site.parties.node, site.config.cluster.name);
+    log::info!("node {} of cluster {}: life {}", site.parties.node, site.config.cluster.name, life.epoch);
     site.look_at_hooks();
     let (tell, events) = bounded(event::MAX_EVENTS);
     let watcher = watcher::Watcher::start(log.watch()?, tell.clone())
@@ -121,7 +122,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         node,
         log,
         runs,
-        epoch,
+        life,
         watcher,
         broom,
         fitting,
@@ -138,7 +139,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
             let site = &household.site;
             let parties = site.parties.clone();
             let started = if site.files {
-                files::start(site.config.cluster.spool_dir.clone(), site.gqd, parties, tell)
+                files::start(&site.config.cluster, site.gqd, parties, tell)
             } else {
                 link::start(site.config.sock(), parties, tell)
             };

@@ -135,6 +135,8 @@ fn beside<'a>(
         | Event::NodeSeen { .. }
         | Event::NodeDrained { .. }
         | Event::NodeResumed { .. }
+        | Event::Strayed { .. }
+        | Event::StrayGone { .. }
         | Event::Ordered { .. }
         | Event::Reported { .. } => {}
     }

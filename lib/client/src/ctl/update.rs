@@ -28,7 +28,11 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("deadline", "TIME", "By when they must have ended; none: whenever"),
     ("name", "NAME", "Their name"),
     ("comment", "TEXT", "Their comment; an empty one takes it away"),
-    ("requeue", "yes|no", "Whether they may run again by themselves"),
+    (
+        "requeue",
+        "yes|no|on-lost",
+        "Whether they may run again by themselves; on-lost counts from their next run on",
+    ),
 ];
 
 pub(super) fn update_command() -> Command {
@@ -93,7 +97,7 @@ mod tests {
                 Change::Deadline(Some(Timestamp::from_secs(7300))),
                 Change::Name("a b".into()),
                 Change::Comment(String::new()),
-                Change::Requeue(true),
+                Change::Requeue(gq_model::Requeue::Dead),
             ]
         );
         assert_eq!(changes.len(), OPTIONS.len());
