@@ -32,13 +32,13 @@ fn held_cards(lab: &Lab, node: &str) -> usize {
 }
 
 /// The supervisors of a lab.
-fn supervisors(lab: &Lab) -> Vec<Pid> {
+pub fn supervisors(lab: &Lab) -> Vec<Pid> {
     let is_step =
         |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "gqstep");
     lab.processes().into_iter().filter(is_step).map(Pid::from_raw).collect()
 }
 
-fn kill_supervisors(lab: &Lab) {
+pub fn kill_supervisors(lab: &Lab) {
     // The child that becomes the job is called gqstep too until it executes the script.
     let steps = until("one supervisor", || Some(supervisors(lab)).filter(|steps| steps.len() == 1));
     for pid in steps {

@@ -69,11 +69,27 @@ impl Daemon {
     /// Starts it with more words, and waits for nothing.
     #[track_caller]
     pub fn launch(&self, more: &[&str]) {
+        self.run(Command::new(program_path(self.how.program)), more);
+    }
+
+    /// Starts it as after a boot of its machine with this id; nothing else is as after a boot. Only root can.
+    #[track_caller]
+    pub fn start_in_boot(&self, id: &str) {
+        let file = self.dir.join(format!("{}.boot", self.how.name));
+        fs::write(&file, format!("{id}\n")).unwrap();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c"]);
+        command.arg("mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"").arg(file);
+        command.arg(program_path(self.how.program));
+        self.run(command, &[]);
+    }
+
+    #[track_caller]
+    fn run(&self, mut command: Command, more: &[&str]) {
         let mut life = self.life.lock().unwrap();
         assert!(life.is_none(), "{} runs already", self.name());
         let log = OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         let since = log.metadata().unwrap().len();
-        let mut command = Command::new(program_path(self.how.program));
         command.args(&self.how.words).args(more).envs(self.how.env.iter().cloned()).current_dir(&self.dir);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         if let Some(owner) = &self.how.owner {
