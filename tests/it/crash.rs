@@ -21,7 +21,7 @@ fn held_cards(lab: &Lab, node: &str) -> usize {
     view["gpus"].as_array().unwrap().iter().filter(|card| !card["job"].is_null()).count()
 }
 
-fn kill_the_supervisor(lab: &Lab) {
+pub fn kill_the_supervisor(lab: &Lab) {
     let steps = until("one supervisor", || Some(lab.supervisors()).filter(|steps| steps.len() == 1));
     for pid in steps {
         kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();

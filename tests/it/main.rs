@@ -26,6 +26,7 @@ mod looking;
 mod manual;
 mod messages;
 mod names;
+mod nodes;
 mod order;
 mod personal;
 mod reports;

@@ -53,6 +53,8 @@ fn nobody_steers_what_is_anothers() {
         ("gqctl", &["hold", &waits.id.to_string()]),
         ("gqctl", &["drain", "n1", "--reason", "mine"]),
         ("gqctl", &["resume", "n1"]),
+        ("gqctl", &["node", "n1", "fence"]),
+        ("gqctl", &["node", "n1", "forget"]),
         ("gqctl", &["reload"]),
         ("gqctl", &["shutdown"]),
         ("gqsub", &["--nice=-5", "--wrap", "true"]),

@@ -65,6 +65,7 @@ impl World {
             let found = Event::NodeFound {
                 node: node.clone(),
                 boot,
+                id: None,
                 cpus: 128,
                 memory: MiB(1 << 20),
                 features: vec![],
@@ -157,6 +158,8 @@ impl World {
                 key,
                 node: start.node,
                 boot: BootId([7; 16]),
+                node_id: None,
+                lease: None,
                 cpus: start.cpus,
                 memory: start.memory,
                 cards: start.cards,

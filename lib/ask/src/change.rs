@@ -2,7 +2,7 @@
 //! words mean. One table serves parser, help and man page.
 
 use crate::{AskError, Place, Problem, begin::read_instant, life, shown, unbuilt::likest, values};
-use gq_model::{Change, Seconds, Timestamp, parse_duration};
+use gq_model::{Change, Requeue, Seconds, Timestamp, parse_duration};
 use jiff::tz::TimeZone;
 
 /// Something that may be said anew of a job.
@@ -37,7 +37,7 @@ pub static ANEW: &[Anew] = &[
     Anew { option: "deadline", takes: "TIME", keys: &["Deadline"], read: deadline, help: "By when they must have ended, of jobs that wait; none: whenever" },
     Anew { option: "name", takes: "NAME", keys: &["Name", "JobName"], read: |text, _| Ok(Change::Name(values::name(text)?)), help: "Their name" },
     Anew { option: "comment", takes: "TEXT", keys: &["Comment"], read: |text, _| Ok(Change::Comment(values::comment(text)?)), help: "Their comment; an empty one takes it away" },
-    Anew { option: "requeue", takes: "yes|no", keys: &["Requeue"], read: |text, _| Ok(Change::Requeue(life::yes_no(text)?)), help: "Whether they may run again by themselves" },
+    Anew { option: "requeue", takes: "yes|no|on-lost", keys: &["Requeue"], read: |text, _| Ok(Change::Requeue(requeue(text)?)), help: "Whether they may run again by themselves; on-lost counts from their next run on" },
 ];
 
 /// Slurm's keys for the jobs themselves.
@@ -151,6 +151,14 @@ fn stranger(key: &str) -> AskError {
 
 fn is_none(text: &str) -> bool {
     text.is_empty() || text.eq_ignore_ascii_case("none")
+}
+
+fn requeue(text: &str) -> Result<Requeue, Problem> {
+    if text.eq_ignore_ascii_case("on-lost") {
+        return Ok(Requeue::OnLost);
+    }
+    let is_wanted = life::yes_no(text).map_err(|_| Problem::Expected("yes, no or on-lost"))?;
+    Ok(if is_wanted { Requeue::Dead } else { Requeue::Never })
 }
 
 /// A time limit, or `+` or `-` and by how much it changes.

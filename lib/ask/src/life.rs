@@ -3,8 +3,8 @@
 
 use crate::{Problem, values::number};
 use gq_model::{
-    ArrayAsk, MAX_RETRIES, MAX_SIGNAL, MailOn, MaxWait, RESOURCE_LIMITS, ResourceLimit, RetryAsk, Seconds,
-    SignalAsk, WaitEnd, parse_duration, parse_recipients,
+    ArrayAsk, MAX_RETRIES, MAX_SIGNAL, MailOn, MaxWait, RESOURCE_LIMITS, Requeue, ResourceLimit, RetryAsk,
+    Seconds, SignalAsk, WaitEnd, parse_duration, parse_recipients,
 };
 use nix::sys::signal::Signal;
 
@@ -43,6 +43,20 @@ pub(crate) fn yes_no(text: &str) -> Result<bool, Problem> {
         "no" | "n" | "0" | "false" => Ok(false),
         _ => Err(Problem::Expected("yes or no")),
     }
+}
+
+/// `--requeue`, alone or with when; in the environment also a switch.
+pub(crate) fn requeue(text: &str) -> Result<Requeue, Problem> {
+    if text.eq_ignore_ascii_case("on-lost") {
+        return Ok(Requeue::OnLost);
+    }
+    let is_wanted = crate::values::switch(text).map_err(|_| Problem::Expected("on-lost, or no value"))?;
+    Ok(if is_wanted { Requeue::Dead } else { Requeue::Never })
+}
+
+/// `--no-requeue`.
+pub(crate) fn no_requeue(text: &str) -> Result<Requeue, Problem> {
+    Ok(if crate::values::switch(text)? { Requeue::Never } else { Requeue::Dead })
 }
 
 /// A signal by name, with or without `SIG`, in any case, or by number.

@@ -8,8 +8,8 @@ use crate::{
     life::{ArrayWord, Propagate},
 };
 use gq_model::{
-    Dependency, JobId, LicenceAsk, MailOn, MaxWait, MiB, NodeName, OpenMode, RetryAsk, Seconds, SignalAsk,
-    TestRun, TimeAsk,
+    Dependency, JobId, LicenceAsk, MailOn, MaxWait, MiB, NodeName, OpenMode, Requeue, RetryAsk, Seconds,
+    SignalAsk, TestRun, TimeAsk,
 };
 use std::ffi::{OsStr, OsString};
 
@@ -101,7 +101,7 @@ pub(crate) struct Wishes {
     pub deadline: Option<Said<Begin>>,
     pub signal: Option<Said<SignalAsk>>,
     pub max_wait: Option<Said<MaxWait>>,
-    pub requeue: Option<Said<bool>>,
+    pub requeue: Option<Said<Requeue>>,
     pub retry: Option<Said<RetryAsk>>,
     pub checkpoint: Option<Said<String>>,
     pub get_user_env: Option<Said<Seconds>>,

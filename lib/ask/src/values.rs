@@ -170,11 +170,6 @@ pub(crate) fn switch(text: &str) -> Result<bool, Problem> {
     }
 }
 
-/// A switch that turns something off.
-pub(crate) fn switched_off(text: &str) -> Result<bool, Problem> {
-    switch(text).map(|off| !off)
-}
-
 /// `--exclusive`, alone.
 pub(crate) fn exclusive(text: &str) -> Result<bool, Problem> {
     match text.to_ascii_lowercase().as_str() {

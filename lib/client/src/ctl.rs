@@ -72,6 +72,24 @@ pub fn command() -> Command {
                 .args(loudness()),
         )
         .subcommand(resume::resume_command())
+        .subcommand(
+            Command::new("node")
+                .about(
+                    "Fence nodes: vouch that they are dead, so that their runs end (NODE_FAIL) or run again and what they hold is free; one \
+                     that answers is refused, and one that comes back ends those runs before it gets others. Or forget them: list them no \
+                     more until they come again; refused while runs are there or the conf declares them",
+                )
+                .arg(nodes())
+                .arg(
+                    Arg::new("deed")
+                        .value_name("fence|forget")
+                        .required(true)
+                        .value_parser(["fence", "forget"])
+                        .hide_possible_values(true)
+                        .help("What is to be done"),
+                )
+                .args(loudness()),
+        )
         .subcommand(jobs("suspend", "Stop jobs that run in place; they keep what they hold, and their time limit does not count meanwhile"))
         .subcommand(jobs("hold", "Keep jobs that wait from starting"))
         .subcommand(jobs("release", "Let held jobs start"))
@@ -110,6 +128,13 @@ pub fn main(argv: Vec<OsString>) -> u8 {
                 tell_loudly(words, Ask::Drain { nodes: nodes_of(words)?, reason: reason(words)? }, "drained")
             }
             "resume" => resume::resume(words),
+            "node" => {
+                let nodes = nodes_of(words)?;
+                match words.get_one::<String>("deed").map(String::as_str) {
+                    Some("fence") => tell_loudly(words, Ask::Fence { nodes }, "fenced"),
+                    _ => tell_loudly(words, Ask::Forget { nodes }, "forgotten"),
+                }
+            }
             "suspend" => tell_loudly(words, Ask::Suspend { select: picked(words)? }, "suspended"),
             "hold" => tell_loudly(words, Ask::Hold { select: picked(words)? }, "held"),
             "release" => tell_loudly(words, Ask::Release { select: picked(words)? }, "released"),
@@ -222,6 +247,9 @@ mod tests {
             "gqctl|drain|ws[1|fan",
             "gqctl|resume",
             "gqctl|resume|17_[",
+            "gqctl|node|ws1",
+            "gqctl|node|ws1|reboot",
+            "gqctl|node|ws[1|fence",
             "gqctl|suspend",
             "gqctl|update|17",
             "gqctl|requeuehold|x",
@@ -256,6 +284,8 @@ mod tests {
             ("reload", Ask::Reload),
             ("shutdown", Ask::Shutdown),
             ("drain|ws1|--reason|fan", Ask::Drain { nodes: vec![ws1.clone()], reason: "fan".into() }),
+            ("node|ws1|fence", Ask::Fence { nodes: vec![ws1.clone()] }),
+            ("node|ws1|forget", Ask::Forget { nodes: vec![ws1.clone()] }),
             ("resume|ws1|-v", Ask::Resume { nodes: vec![ws1] }),
             ("unreserve|class", Ask::Unreserve { name: "class".into() }),
         ] {
@@ -309,6 +339,8 @@ mod tests {
             Ask::Shutdown => "shutdown",
             Ask::Drain { .. } => "drain",
             Ask::Resume { .. } => "resume",
+            Ask::Fence { .. } => "fence",
+            Ask::Forget { .. } => "forget",
             Ask::Hold { .. } => "hold",
             Ask::Release { .. } => "release",
             Ask::Requeue { hold: false, .. } => "requeue",

@@ -4,7 +4,9 @@
 use crate::{Cluster, Event, Job, Key, Link, NewJob, Next, Node, Phase, Run, Stopping, Tally, until};
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
-use gq_model::{BootId, Card, IndexSet, JobId, MiB, NodeName, Outcome, RunKey, Stage, TaskIndex, Timestamp};
+use gq_model::{
+    BootId, Card, IndexSet, JobId, MiB, NodeId, NodeName, Outcome, RunKey, Stage, TaskIndex, Timestamp,
+};
 
 /// An event that the state does not allow: the state and what is on disk contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ impl Cluster {
                 key,
                 node,
                 boot,
+                node_id,
+                lease,
                 cpus,
                 memory,
                 cards,
@@ -59,6 +63,8 @@ impl Cluster {
                     number: key.run,
                     node: node.clone(),
                     boot: *boot,
+                    node_id: *node_id,
+                    lease: *lease,
                     cpus: *cpus,
                     memory: *memory,
                     cards: cards.clone(),
@@ -100,13 +106,10 @@ impl Cluster {
                 Ok(())
             }
             Event::Unbooked { name } => self.unbooked(name),
-            Event::NodeFound { node, boot, cpus, memory, features, cards } => {
-                self.found(node, *boot, (*cpus, *memory, features, cards))
+            Event::NodeFound { node, boot, id, cpus, memory, features, cards } => {
+                self.found(node, (*boot, *id), (*cpus, *memory, features, cards))
             }
-            Event::NodeSeen { node, link } => self.node_mut(node).map(|node| {
-                node.link = *link;
-                node.open();
-            }),
+            Event::NodeSeen { node, link } => self.node_mut(node)?.be_seen(*link),
             Event::NodeDrained { node, reason } => {
                 self.node_mut(node).map(|node| node.drained = Some(reason.clone()))
             }
@@ -117,6 +120,13 @@ impl Cluster {
             }),
             Event::NodeTroubled { node, why } => self.node_mut(node).map(|node| {
                 node.trouble.clone_from(why);
+                node.open();
+            }),
+            Event::Strayed { node, key } => self.node_mut(node).map(|node| {
+                node.strays.insert(*key);
+            }),
+            Event::StrayGone { node, key } => self.node_mut(node).map(|node| {
+                node.strays.remove(key);
                 node.open();
             }),
             Event::Ordered { node, seq } => self.node_mut(node)?.count_order(*seq),
@@ -143,7 +153,7 @@ impl Cluster {
     fn found(
         &mut self,
         name: &NodeName,
-        boot: Option<BootId>,
+        (boot, id): (Option<BootId>, Option<NodeId>),
         has: (u32, MiB, &[String], &[Card]),
     ) -> Result<(), IllegalEvent> {
         if !self.by_name.contains_key(name) {
@@ -151,6 +161,7 @@ impl Cluster {
         }
         let node = self.node_mut(name)?;
         node.boot = boot.or(node.boot);
+        node.id = id.or(node.id);
         let held: Vec<(JobId, TaskIndex)> = node.runs().collect();
         node.refit(has);
         for who in held {
@@ -279,7 +290,7 @@ impl Cluster {
         let job = self.jobs.get(&key.job).ok_or_else(|| IllegalEvent(format!("no live job {}", key.job)))?;
         let job = Arc::clone(job);
         let node = self.node_mut(&run.node)?;
-        if node.link == Link::Absent {
+        if matches!(node.link, Link::Absent | Link::Forgotten) {
             return Err(IllegalEvent(format!("{key} is given to node {}, which was never seen", run.node)));
         }
         run.worth = node.layout().worth(node.layout().units(&node.cards, &run.cards));

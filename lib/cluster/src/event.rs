@@ -4,8 +4,8 @@
 use crate::{Booking, Fate, HeldBy, Link, Payer, Shape, Stopping, Usage, Waits};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_model::{
-    BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, Seconds, Seq,
-    Timestamp, Token, Uid,
+    BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeId, NodeName, Outcome, RunKey, Seconds,
+    Seq, Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -201,6 +201,12 @@ pub enum Event {
         node: NodeName,
         /// The node's boot.
         boot: BootId,
+        /// Which node it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
+        /// How long it goes on when its node is cut off.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<Seconds>,
         /// Cpus given.
         cpus: u32,
         /// Memory given.
@@ -304,6 +310,9 @@ pub enum Event {
         node: NodeName,
         /// Its boot; none when only the conf speaks of it.
         boot: Option<BootId>,
+        /// Which node it is; none when only the conf speaks of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<NodeId>,
         /// Cpus.
         cpus: u32,
         /// Memory.
@@ -338,6 +347,20 @@ pub enum Event {
         node: NodeName,
         /// Why not; none when it can.
         why: Option<String>,
+    },
+    /// A run may live on a node, and nobody here waits for it any more.
+    Strayed {
+        /// On which node.
+        node: NodeName,
+        /// Which run.
+        key: RunKey,
+    },
+    /// The node has said that such a run is gone.
+    StrayGone {
+        /// Which node.
+        node: NodeName,
+        /// Which run.
+        key: RunKey,
     },
     /// An order was written to a node.
     Ordered {
@@ -388,6 +411,8 @@ impl Event {
             | Self::NodeDrained { .. }
             | Self::NodeResumed { .. }
             | Self::NodeTroubled { .. }
+            | Self::Strayed { .. }
+            | Self::StrayGone { .. }
             | Self::Ordered { .. }
             | Self::Reported { .. } => None,
         }
@@ -401,6 +426,8 @@ impl Event {
             | Self::NodeDrained { node, .. }
             | Self::NodeResumed { node }
             | Self::NodeTroubled { node, .. }
+            | Self::Strayed { node, .. }
+            | Self::StrayGone { node, .. }
             | Self::Ordered { node, .. }
             | Self::Reported { node, .. } => Some(node),
             Self::Submitted(_)

@@ -3,10 +3,13 @@
 use crate::{Fate, Key, Payer, Waits};
 use alloc::{borrow::Cow, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use gq_model::{
-    BootId, CardAsk, CardUse, End, IndexSet, JobId, JobSpec, JobState, LicenceAsk, MiB, NodeName, Outcome,
-    RunKey, RunNumber, Seconds, Stage, TaskIndex, Timestamp, Token, Uid,
+    BootId, CardAsk, CardUse, End, IndexSet, JobId, JobSpec, JobState, LicenceAsk, MiB, NodeId, NodeName,
+    Outcome, RunKey, RunNumber, Seconds, Stage, TaskIndex, Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
+
+/// Seconds that are waited after the lease of a run and a tenth of it.
+const LEASE_MARGIN: u64 = 5;
 
 /// Who holds a job back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -128,6 +131,12 @@ pub struct Run {
     pub node: NodeName,
     /// The boot of the node it was given to.
     pub boot: BootId,
+    /// The node it was given to; another one of its name knows nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
+    /// How long it goes on when its node is cut off; none means for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Seconds>,
     /// Cpus held.
     pub cpus: u32,
     /// Memory held.
@@ -181,6 +190,11 @@ impl Run {
     /// How long it was suspended until `at`, in microseconds, a suspension that lasts counted with the rest.
     pub fn stood_still_until(&self, at: Timestamp) -> u64 {
         self.stood_still.saturating_add(self.suspended.map_or(0, |since| at.micros_since(since)))
+    }
+    /// Whether its supervisor has ended it by now, when nothing was seen of its node for so long: its lease is over, and some time for
+    /// the clocks to differ and its processes to die.
+    pub fn is_over_after(&self, silence: Seconds) -> bool {
+        self.lease.is_some_and(|Seconds(lease)| silence.0 >= lease.saturating_add(lease / 10 + LEASE_MARGIN))
     }
     /// The state it gives its task while its node is in sight.
     pub fn state(&self) -> JobState {

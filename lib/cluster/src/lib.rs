@@ -156,11 +156,12 @@ impl Cluster {
     pub fn node_at(&self, place: u32) -> Option<&Arc<Node>> {
         self.nodes.get(place as usize)
     }
-    /// All nodes, by name.
+    /// All nodes but those that are forgotten, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.by_name.values().filter_map(|place| self.node_at(*place))
+        let all = self.by_name.values().filter_map(|place| self.node_at(*place));
+        all.filter(|node| node.link != Link::Forgotten)
     }
-    /// How many nodes are known.
+    /// How many nodes are known, those that are forgotten among them: places go up to there.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }

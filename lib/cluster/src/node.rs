@@ -7,7 +7,9 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use gq_model::{BootId, Card, CardHealth, CardUse, Epoch, JobId, MiB, NodeName, Seq, TaskIndex, Timestamp};
+use gq_model::{
+    BootId, Card, CardHealth, CardUse, Epoch, JobId, MiB, NodeId, NodeName, RunKey, Seq, TaskIndex, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 /// Whether a node is in sight.
@@ -28,6 +30,8 @@ pub enum Link {
         /// Since when it is silent.
         since: Timestamp,
     },
+    /// An admin had it forgotten: it is not listed until it comes again. What is known of it is kept for then.
+    Forgotten,
 }
 
 /// A node.
@@ -48,6 +52,9 @@ pub struct Node {
     /// The boot it is in; none while it was never seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootId>,
+    /// Which node it is: another one of its name has lost the memory of this one's runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<NodeId>,
     /// Whether it is in sight.
     #[serde(default)]
     pub link: Link,
@@ -60,6 +67,9 @@ pub struct Node {
     /// Jobs whose start failed there by the site's fault, since the last start that went well.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failed_starts: BTreeSet<JobId>,
+    /// Runs that may live there and that nobody here waits for any more: until it has said that they are gone it gets no other.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub strays: BTreeSet<RunKey>,
     /// Number of the last order written to it.
     #[serde(default)]
     pub last_order: Seq,
@@ -131,10 +141,12 @@ impl Node {
             features: Vec::new(),
             cards: Vec::new(),
             boot: None,
+            id: None,
             link: Link::Absent,
             drained: None,
             trouble: None,
             failed_starts: BTreeSet::new(),
+            strays: BTreeSet::new(),
             last_order: Seq(0),
             epoch: Epoch(0),
             last_report: Seq(0),
@@ -173,7 +185,7 @@ impl Node {
     pub fn opened(&self) -> u64 {
         self.opened
     }
-    /// A number that grows whenever what it has changes.
+    /// A number that grows whenever what it has changes, or whether it is there at all.
     pub fn fitted(&self) -> u64 {
         self.fitted
     }
@@ -222,11 +234,19 @@ impl Node {
     }
     /// Whether new jobs may be started there now.
     pub fn is_open(&self) -> bool {
-        self.link == Link::Up && self.closed_for().is_none()
+        self.link == Link::Up && self.closed_for().is_none() && self.strays.is_empty()
     }
     /// Why nothing new is started there though it is in sight: an admin's word or trouble found there, or its own word.
     pub fn closed_for(&self) -> Option<&str> {
         self.drained.as_deref().or(self.trouble.as_deref())
+    }
+    /// Whether it would know if a run of its own had ended: it is the node that the run was given to, or has booted since.
+    pub fn vouches_for(&self, run: &Run) -> bool {
+        run.node_id.is_none() || run.node_id == self.id || self.boot != Some(run.boot)
+    }
+    /// Whether nobody knows of a run of its own if it lives.
+    pub fn is_blind_to(&self, run: &Run) -> bool {
+        matches!(self.link, Link::Lost { .. }) || !self.vouches_for(run)
     }
     /// There may be more room than before.
     pub(crate) fn open(&mut self) {
@@ -234,6 +254,22 @@ impl Node {
     }
     pub(crate) fn settle_at(&mut self, place: u32) {
         self.place = place;
+    }
+
+    /// It came in sight, fell silent, is lost or forgotten; what holds something of it is not forgotten.
+    pub(crate) fn be_seen(&mut self, link: Link) -> Result<(), IllegalEvent> {
+        if link == Link::Forgotten && !self.holds.is_empty() {
+            return Err(IllegalEvent(format!(
+                "node {} is forgotten, and runs hold something of it",
+                self.name
+            )));
+        }
+        if (link == Link::Forgotten) != (self.link == Link::Forgotten) {
+            self.fitted = self.fitted.wrapping_add(1);
+        }
+        self.link = link;
+        self.open();
+        Ok(())
     }
 
     /// Takes what it has. What runs hold has to be said anew: units may lie elsewhere now.

@@ -294,12 +294,16 @@ pub struct Policy {
     pub over_limit: Seconds,
     /// Whether jobs that say nothing of it run again after their node failed.
     pub requeue: bool,
+    /// How long a run that is to run again when its node is lost goes on while that node is cut off.
+    pub lease: Seconds,
     /// Whether jobs that say nothing of it are ended when what they wait for can no longer come.
     pub kill_on_invalid_dep: bool,
     /// Most tasks of one array.
     pub max_array_size: u32,
     /// Most live jobs.
     pub max_job_count: u64,
+    /// A node of which nothing was heard for so long is suspect.
+    pub suspect_after: Seconds,
     /// A node silent for so long is lost.
     pub lost_after: Seconds,
     /// Whom the queue serves.
@@ -332,9 +336,11 @@ impl Policy {
             kill_wait: Seconds(30),
             over_limit: Seconds(0),
             requeue: false,
+            lease: Seconds(600),
             kill_on_invalid_dep: false,
             max_array_size: 1_000_000,
             max_job_count: 1_000_000,
+            suspect_after: Seconds(30),
             lost_after: Seconds(120),
             serves: Serves::Everyone,
             admins: BTreeSet::new(),

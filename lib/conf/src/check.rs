@@ -15,7 +15,7 @@ use crate::{
     rules::Weights,
     section::{Section, single},
 };
-use gq_model::NodeName;
+use gq_model::{NodeName, Seconds};
 use nodes::Nodes;
 use partitions::Known;
 use std::{collections::BTreeSet, path::PathBuf};
@@ -26,7 +26,7 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let top = Section { table: "", at: 0..0, entries: root };
     top.refuse_unknown(notes);
     let cluster = cluster(&single(&top, "cluster", notes), notes);
-    let scheduler = scheduler(&single(&top, "scheduler", notes), notes);
+    let scheduler = scheduler(&single(&top, "scheduler", notes), cluster.beat, notes);
     let Nodes { nodes, all_named } = nodes::read(&top, notes);
     let names: BTreeSet<&NodeName> = nodes.iter().map(|n| &n.name).collect();
     let (qos, known_qos) = rights::qos(&top, notes);
@@ -74,6 +74,7 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         }
         taken.push((name, dir.clone()));
     }
+    let (beat, suspect_after) = signs_of_life(section, notes);
     Cluster {
         name: section.get(&keys::CLUSTER_NAME, notes),
         spool_dir: spool_dir.value,
@@ -85,11 +86,41 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         job_file_keep: section.get(&keys::JOB_FILE_KEEP, notes),
         allow_test_run: section.get(&keys::ALLOW_TEST_RUN, notes),
         nvml_library: section.get(&keys::NVML_LIBRARY, notes),
+        beat,
+        suspect_after,
         lost_after: section.get(&keys::LOST_AFTER, notes),
     }
 }
 
-fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
+/// How often nodes give a sign of life, and how long one may stay away: longer than from one to the next.
+fn signs_of_life(section: &Section<'_>, notes: &mut Notes<'_>) -> (Seconds, Seconds) {
+    let beat = section.read(&keys::BEAT, notes);
+    let suspect_after = section.read(&keys::SUSPECT_AFTER, notes);
+    if suspect_after.value <= beat.value {
+        let at = suspect_after.at.as_ref().or(beat.at.as_ref()).unwrap_or(&section.at);
+        let text = format!(
+            "`suspect_after` ({}) is not longer than `beat` ({}): every node would be suspect between two signs of life",
+            suspect_after.value, beat.value
+        );
+        notes.add(at, text, Some("`suspect_after` of three beats, as by default".to_string()));
+    }
+    (beat.value, suspect_after.value)
+}
+
+/// How long a run goes on whose node is cut off: long enough for signs of life that are late.
+fn lease(section: &Section<'_>, beat: Seconds, notes: &mut Notes<'_>) -> Seconds {
+    let lease = section.read(&keys::LEASE, notes);
+    if lease.value.0 < beat.0.saturating_mul(3) {
+        let text = format!(
+            "`lease` ({}) is shorter than three times the `beat` of [cluster] ({beat}): runs would end while their node is in sight",
+            lease.value
+        );
+        notes.add(lease.at.as_ref().unwrap_or(&section.at), text, None);
+    }
+    lease.value
+}
+
+fn scheduler(section: &Section<'_>, beat: Seconds, notes: &mut Notes<'_>) -> Scheduler {
     Scheduler {
         backfill: section.get(&keys::BACKFILL, notes),
         weights: Weights {
@@ -107,6 +138,7 @@ fn scheduler(section: &Section<'_>, notes: &mut Notes<'_>) -> Scheduler {
         kill_wait: section.get(&keys::KILL_WAIT, notes),
         over_time_limit: section.get(&keys::OVER_TIME_LIMIT, notes),
         requeue: section.get(&keys::REQUEUE, notes),
+        lease: lease(section, beat, notes),
         kill_on_invalid_dep: section.get(&keys::KILL_ON_INVALID_DEP, notes),
         max_array_size: section.get(&keys::MAX_ARRAY_SIZE, notes),
         max_job_count: section.get(&keys::MAX_JOB_COUNT, notes),

@@ -56,6 +56,10 @@ pub struct Cluster {
     pub allow_test_run: bool,
     /// Path of `libnvidia-ml.so`, when it is not where the loader looks.
     pub nvml_library: Option<PathBuf>,
+    /// How often a node gives a sign of life; less than `suspect_after`.
+    pub beat: Seconds,
+    /// After how long a node without a sign of life is suspect.
+    pub suspect_after: Seconds,
     /// After how long a silent node counts as lost.
     pub lost_after: Seconds,
 }
@@ -93,6 +97,8 @@ pub struct Scheduler {
     pub over_time_limit: Seconds,
     /// Whether jobs that say nothing of it run again after their node failed.
     pub requeue: bool,
+    /// How long a run with `--requeue=on-lost` goes on when its node is cut off; at least three beats.
+    pub lease: Seconds,
     /// Whether jobs that say nothing of it are ended when what they wait for can no longer come.
     pub kill_on_invalid_dep: bool,
     /// Most tasks of one array.

@@ -47,6 +47,9 @@ keys! {
             "job_file_keep", value::duration, Seconds(30 * 86_400);
         "Whether --test-run is taken." ALLOW_TEST_RUN: bool = "allow_test_run", value::flag, false;
         "Path of libnvidia-ml.so." NVML_LIBRARY: Option<PathBuf> = "nvml_library", value::some_path, None;
+        "How often a node gives a sign of life." BEAT: Seconds = "beat", value::some_duration, Seconds(10);
+        "After how long a node without a sign of life is suspect." SUSPECT_AFTER: Seconds =
+            "suspect_after", value::some_duration, Seconds(30);
         "After how long a silent node counts as lost." LOST_AFTER: Seconds =
             "lost_after", value::some_duration, Seconds(120);
     }
@@ -75,6 +78,8 @@ keys! {
         "Time from the first signal to the last." KILL_WAIT: Seconds = "kill_wait", value::kill_wait, Seconds(30);
         "Time a run gets beyond its limit." OVER_TIME_LIMIT: Seconds = "over_time_limit", value::kill_wait, Seconds(0);
         "Whether jobs run again after their node failed." REQUEUE: bool = "requeue", value::flag, false;
+        "How long a run with --requeue=on-lost goes on when its node is cut off." LEASE: Seconds =
+            "lease", value::some_duration, Seconds(600);
         "Whether jobs end whose dependency can no longer be met." KILL_ON_INVALID_DEP: bool =
             "kill_on_invalid_dep", value::flag, false;
         "Most tasks of one array." MAX_ARRAY_SIZE: u32 = "max_array_size", value::array_size, 1_000_000;

@@ -107,14 +107,15 @@ fn an_empty_conf_is_a_whole_cluster() {
 fn keys_mean_what_they_say() {
     let conf = good(
         r#"
-        cluster = { name = "x", allow_test_run = true, user = "root", lost_after = "3s" }
-        scheduler = { backfill = 12, default_mem_per_cpu = "2G", kill_wait = "0s" }
+        cluster = { name = "x", allow_test_run = true, user = "root", lost_after = "3s", beat = "1s", suspect_after = "2s" }
+        scheduler = { lease = "3s", backfill = 12, default_mem_per_cpu = "2G", kill_wait = "0s" }
         partition = [{ name = "a", max_time = "UNLIMITED", state = "Down", priority = -5 }, { name = "b" }]
         "#,
     );
     assert!(conf.cluster.allow_test_run);
     assert_eq!((conf.cluster.user.as_str(), conf.cluster.lost_after), ("root", Seconds(3)));
-    assert_eq!(conf.scheduler.backfill, Backfill::Depth(12));
+    assert_eq!((conf.cluster.beat, conf.cluster.suspect_after), (Seconds(1), Seconds(2)));
+    assert_eq!((conf.scheduler.lease, conf.scheduler.backfill), (Seconds(3), Backfill::Depth(12)));
     assert_eq!((conf.scheduler.default_mem_per_cpu, conf.scheduler.kill_wait), (Some(MiB(2048)), Seconds(0)));
     let a = conf.partition("a").unwrap();
     assert_eq!((a.max_time, a.state, a.priority, a.default), (None, PartitionState::Down, -5, true));
@@ -302,6 +303,10 @@ fn what_would_hurt_later_is_refused_now() {
         "[cluster]\nspool_dir = \"/a\"\nnode_dir = \"/a\"",
         "[cluster]\nname = \"a b\"",
         "[cluster]\nlost_after = \"0s\"",
+        "[cluster]\nbeat = \"0s\"",
+        "[cluster]\nbeat = \"30s\"",
+        "[cluster]\nbeat = \"2s\"\nsuspect_after = \"2s\"",
+        "[scheduler]\nlease = \"29s\"",
         "[cluster]\nadmins = [\"\"]",
         "[scheduler]\nkill_wait = \"2d\"",
         "[scheduler]\ndefault_mem_per_cpu = \"0\"",

@@ -98,13 +98,16 @@ pub fn report_in(bytes: &[u8], head: &Head) -> Option<Report> {
 /// A report as the engine takes it.
 pub fn report(body: ReportBody) -> NodeReport {
     match body {
-        ReportBody::Joined { boot, cpus, memory, cards, runs, orders_taken: _ } => NodeReport::Joined {
-            boot,
-            cpus,
-            memory,
-            cards,
-            runs: runs.into_iter().map(|run| (run.key, run.started)).collect(),
-        },
+        ReportBody::Joined { boot, node_id, cpus, memory, cards, runs, orders_taken: _ } => {
+            NodeReport::Joined {
+                boot,
+                id: node_id,
+                cpus,
+                memory,
+                cards,
+                runs: runs.into_iter().map(|run| (run.key, run.started)).collect(),
+            }
+        }
         ReportBody::Started { key, at } => NodeReport::Started(key, at),
         ReportBody::Suspended { key, at } => NodeReport::Suspended(key, at),
         ReportBody::Resumed { key, at } => NodeReport::Resumed(key, at),

@@ -14,10 +14,10 @@ use crate::{
     view,
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
-use gq_engine::{Actor, ClientId, Verb};
+use gq_engine::{Actor, ClientId, NodeVerb, Verb};
 use gq_failpoint::{Step, step};
 use gq_ipc::{Conn, IpcError, Listener};
-use gq_model::Uid;
+use gq_model::{Epoch, NodeName, Uid};
 use gq_proto::{
     ASK_VERSION, Ask, Asked, ClusterView, Head, Letters, MAX_FRAME, MAX_LIST_FRAME, Refusal, RefusalKind,
     Reply, ReportBody,
@@ -263,8 +263,10 @@ impl Door {
             Ask::Suspend { select } => Wish::Do(Verb::Suspend, select),
             Ask::Continue { select } => Wish::Do(Verb::Continue, select),
             Ask::Update { select, changes } => Wish::Do(Verb::Update(changes), select),
-            Ask::Drain { nodes, reason } => Wish::Nodes(nodes, Some(reason)),
-            Ask::Resume { nodes } => Wish::Nodes(nodes, None),
+            Ask::Drain { nodes, reason } => Wish::Nodes(NodeVerb::Drain(reason), nodes),
+            Ask::Resume { nodes } => Wish::Nodes(NodeVerb::Resume, nodes),
+            Ask::Fence { nodes } => Wish::Nodes(NodeVerb::Fence, nodes),
+            Ask::Forget { nodes } => Wish::Nodes(NodeVerb::Forget, nodes),
             Ask::Reserve(ask) => {
                 let (replace, ignore_jobs) = (ask.replace, ask.ignore_jobs);
                 Wish::Book { booking: Box::new(convert::booking(ask)), replace, ignore_jobs }
@@ -367,34 +369,52 @@ impl Door {
         if self.words.send(Word::NodeUp { head, link, out, answer }).is_err() {
             return send(conn, &going_away());
         }
-        match welcome.recv() {
-            Ok(Ok(head)) => send(conn, &Reply::Node(head))?,
+        let ours = match welcome.recv() {
+            Ok(Ok(ours)) => ours,
             Ok(Err(refusal)) => return send(conn, &Reply::Refused(refusal)),
             Err(_) => return send(conn, &going_away()),
-        }
-        conn.set_timeouts(None, Some(SILENCE))?;
-        let writer = conn.try_clone()?;
-        let spawned = thread::Builder::new()
-            .name("orders".into())
-            .stack_size(STACK)
-            .spawn(move || write_orders(&writer, &bundles));
-        let end = match spawned {
-            Ok(_) => self.read_reports(conn, &node, epoch),
-            Err(error) => Err(IpcError::Io { what: "no thread".into(), source: error }),
         };
+        let mut heard = Instant::now();
+        let end = self.exchange(conn, (&node, epoch), ours, bundles, &mut heard);
         conn.shutdown();
-        let _ = self.words.send(Word::NodeDown { node: node.clone(), link, since: Instant::now() });
+        // Whatever ended it, its end is told: nobody else is taken by this name before. A connection that is closed was there until now;
+        // one in which nothing is said any more, until the last word.
+        let since = if matches!(end, Err(IpcError::Timeout)) { heard } else { Instant::now() };
+        let _ = self.words.send(Word::NodeDown { node: node.clone(), link, since });
         log::info!("{node}: the link is gone{}", end.err().map(|e| format!(": {e}")).unwrap_or_default());
         Ok(())
+    }
+
+    /// Exchanges letters over a link that was taken, until it ends.
+    fn exchange(
+        &self,
+        conn: &Conn,
+        (node, epoch): (&NodeName, Epoch),
+        ours: Head,
+        bundles: Receiver<Bundle>,
+        heard: &mut Instant,
+    ) -> Result<(), IpcError> {
+        send(conn, &Reply::Node(ours))?;
+        let patience = Duration::from_secs(self.wall.look().policy.suspect_after.0);
+        conn.set_timeouts(Some(patience), Some(SILENCE))?;
+        let writer = conn.try_clone()?;
+        thread::Builder::new()
+            .name("orders".into())
+            .stack_size(STACK)
+            .spawn(move || write_orders(&writer, &bundles))
+            .map_err(|source| IpcError::Io { what: "no thread".into(), source })?;
+        self.read_reports(conn, node, epoch, heard)
     }
 
     fn read_reports(
         &self,
         conn: &Conn,
-        node: &gq_model::NodeName,
-        epoch: gq_model::Epoch,
+        node: &NodeName,
+        epoch: Epoch,
+        heard: &mut Instant,
     ) -> Result<(), IpcError> {
         while let Some(frame) = conn.recv(MAX_LIST_FRAME)? {
+            *heard = Instant::now();
             let letters: Letters<ReportBody> = match serde_json::from_slice(&frame) {
                 Ok(letters) => letters,
                 Err(error) => {
@@ -403,8 +423,8 @@ impl Door {
                 }
             };
             let reports = letters.letters.into_iter().map(|l| (l.seq, Box::new(convert::report(l.body))));
-            let word =
-                Word::NodeLetters { node: node.clone(), epoch, ack: letters.ack, reports: reports.collect() };
+            let (node, ack, beat) = (node.clone(), letters.ack, letters.beat);
+            let word = Word::NodeLetters { node, epoch, ack, beat, reports: reports.collect() };
             if self.words.send(word).is_err() {
                 return Ok(());
             }
@@ -421,7 +441,8 @@ fn write_orders(conn: &Conn, bundles: &Receiver<Bundle>) {
     for bundle in bundles {
         let size = bundle.letters.iter().map(|(_, bytes)| bytes.len() + 1).sum::<usize>();
         let mut frame = Vec::with_capacity(size + 64);
-        frame.extend_from_slice(format!("{{\"ack\":{},\"letters\":[", bundle.ack).as_bytes());
+        let said = format!("{{\"ack\":{},\"beat\":{},\"letters\":[", bundle.ack, bundle.seen);
+        frame.extend_from_slice(said.as_bytes());
         for (n, (_, bytes)) in bundle.letters.iter().enumerate() {
             if n > 0 {
                 frame.push(b',');

@@ -4,24 +4,28 @@ use crate::{
     convert,
     courier::Couriers,
     keeper::StoreKeeper,
+    links::TurnedAway,
     messages::Setting,
     policy::policy_of,
     post::{Bundle, LinkId},
     program::Surroundings,
+    silence::Silence,
     snapshot::Snapshot,
     submit_hook::SubmitHook,
-    welcome::welcome,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use gq_cluster::{Booking, Cluster, Link, Policy};
-use gq_engine::{Actor, ClientId, Context, Input, NodeReport, Past, Submission, Turn, TurnError, Verb};
+use gq_cluster::{Booking, Cluster, Policy};
+use gq_engine::{
+    Actor, ClientId, Context, Input, NodeReport, NodeVerb, Past, Submission, Turn, TurnError, Verb,
+};
 use gq_failpoint::{Step, step};
-use gq_model::{Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp, Uid};
-use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
+use gq_model::{
+    Beat, Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp, Uid,
+};
+use gq_proto::{Head, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
 use gq_store::{Place, StoreError};
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -53,7 +57,7 @@ pub(crate) enum Wish {
     TestOnly(Box<JobSpec>),
     Wait(JobId),
     Do(Verb, Selection),
-    Nodes(Vec<NodeName>, Option<String>),
+    Nodes(NodeVerb, Vec<NodeName>),
     Book { booking: Box<Booking>, replace: bool, ignore_jobs: bool },
     Unbook(String),
     Reload,
@@ -68,7 +72,7 @@ pub(crate) enum Word {
     /// A node has a link.
     NodeUp { head: Head, link: LinkId, out: Sender<Bundle>, answer: Sender<Result<Head, Refusal>> },
     /// Letters came in on a link.
-    NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, reports: Vec<(Seq, Box<NodeReport>)> },
+    NodeLetters { node: NodeName, epoch: Epoch, ack: Seq, beat: Beat, reports: Vec<(Seq, Box<NodeReport>)> },
     /// A link is gone, or its beats stopped; and since when nothing was seen of the node.
     NodeDown { node: NodeName, link: LinkId, since: Instant },
     /// A reader wants all of the state.
@@ -97,8 +101,9 @@ pub(crate) struct Hub {
     pub(crate) place: Place,
     pub(crate) conf: PathBuf,
     pub(crate) words: Receiver<Word>,
-    /// Nodes out of sight, and since when by a clock that never jumps.
-    pub(crate) silent: BTreeMap<NodeName, Instant>,
+    /// Nodes out of sight.
+    pub(crate) silent: Silence,
+    pub(crate) turned_away: TurnedAway,
     pub(crate) degraded: bool,
     pub(crate) last_probe: Instant,
     pub(crate) last_tidying: Instant,
@@ -111,8 +116,7 @@ impl Hub {
     pub(crate) fn run(&mut self) -> Result<(), String> {
         let first = [Input::Declared, Input::Restarted];
         self.take_turn(&first)?;
-        let nodes = self.cluster.nodes().filter(|node| matches!(node.link, Link::Suspect { .. }));
-        self.silent = nodes.map(|node| (node.name.clone(), Instant::now())).collect();
+        self.silent = Silence::after_start(&self.cluster, Instant::now());
         loop {
             let mut inputs = Vec::new();
             match self.words.recv_timeout(self.nap()) {
@@ -153,9 +157,7 @@ impl Hub {
             self.look_again().into_iter().flatten().map(|at| Duration::from_micros(at.micros_since(now)));
         let acks = self.couriers.post.owes_acks().then_some(ACK_DELAY);
         let probe = self.degraded.then_some(PROBE);
-        let lost_after = Duration::from_secs(self.policy.lost_after.0);
-        let lost =
-            self.silent.values().map(|since| (*since + lost_after).saturating_duration_since(Instant::now()));
+        let lost = self.silent.nap(self.policy.lost_after, Instant::now());
         ripe.into_iter().chain(plan).chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
     }
 
@@ -179,20 +181,12 @@ impl Hub {
         if ripe || plan.is_some() || grace.is_some() {
             inputs.push(Input::Schedule);
         }
-        let lost_after = Duration::from_secs(self.policy.lost_after.0);
-        let lost: Vec<NodeName> = self
-            .silent
-            .iter()
-            .filter(|(_, since)| since.elapsed() >= lost_after)
-            .map(|(node, _)| node.clone())
-            .collect();
-        for node in lost {
-            log::warn!(
-                "{node}: silent for {} s: lost; its jobs are UNKNOWN and keep what they hold",
-                lost_after.as_secs()
-            );
-            self.silent.remove(&node);
-            inputs.push(Input::NodeLost { node });
+        inputs.extend(
+            self.silent.lost(self.policy.lost_after, Instant::now()).map(|node| Input::NodeLost { node }),
+        );
+        // What cannot be recorded is found again: it is not put off, since it would not hold of a node that is back by then.
+        if !self.degraded {
+            inputs.extend(self.silent.leases_over(&self.cluster, Instant::now()));
         }
         if self.last_tidying.elapsed() >= TIDYING {
             self.last_tidying = Instant::now();
@@ -228,15 +222,18 @@ impl Hub {
                 Err(error) => log::error!("a job file is not taken up: {error}"),
             },
             Word::NodeUp { head, link, out, answer } => {
-                let welcome = self.welcome(&head, link, out);
+                let welcome = self.take_link(&head, link, out);
                 if welcome.is_ok() {
                     inputs.push(Input::NodeHeard { node: head.node, epoch: head.epoch });
                 }
                 let _ = answer.try_send(welcome);
             }
-            Word::NodeLetters { node, epoch, ack, reports } => {
+            Word::NodeLetters { node, epoch, ack, beat, reports } => {
                 if self.couriers.post.linked(&node) != Some(epoch) {
                     return true;
+                }
+                if beat > Beat(0) {
+                    self.couriers.post.beat(&node, beat);
                 }
                 if self.couriers.post.acknowledged(&node, ack) {
                     self.keeper.acknowledged.push((node.clone(), ack));
@@ -246,7 +243,7 @@ impl Hub {
             }
             Word::NodeDown { node, link, since } => {
                 if self.couriers.post.disconnect(&node, link) {
-                    self.silent.entry(node.clone()).or_insert(since);
+                    self.silent.fell_silent(&node, since);
                     inputs.push(Input::NodeSilent { node });
                 }
             }
@@ -304,9 +301,9 @@ impl Hub {
                 }
                 Err(error) => refused(RefusalKind::Policy, error.to_string()),
             },
-            Wish::Nodes(nodes, drain) => {
+            Wish::Nodes(verb, nodes) => {
                 self.couriers.clients.insert(client, reply);
-                inputs.push(Input::Nodes { client, by, nodes, drain });
+                inputs.push(Input::Nodes { client, by, verb, nodes });
                 return true;
             }
             Wish::Book { booking, replace, ignore_jobs } => {
@@ -391,36 +388,6 @@ impl Hub {
         let conf = self.conf.display();
         log::info!("{conf}: read again; folders, names and sockets count from the next start on");
         Ok(())
-    }
-
-    /// Takes a node's link, or says why not.
-    fn welcome(&mut self, head: &Head, link: LinkId, out: Sender<Bundle>) -> Result<Head, Refusal> {
-        let (known, linked) = (self.cluster.node(&head.node), self.couriers.post.linked(&head.node));
-        let ordered = known.map_or(Seq(0), |node| node.last_order);
-        let cluster = self.keeper.store.cluster_id();
-        let ack = welcome(head, cluster, known.map(|node| &**node), linked).map_err(|text| {
-            log::warn!("node {}: {text}", head.node);
-            Refusal { kind: RefusalKind::Policy, text, hint: None }
-        })?;
-        if self.couriers.post.acknowledged(&head.node, head.ack) {
-            self.keeper.acknowledged.push((head.node.clone(), head.ack));
-        }
-        self.couriers.post.connect(&head.node, (link, head.epoch), out, ack, ordered);
-        self.silent.remove(&head.node);
-        log::info!("{}: linked (life {})", head.node, head.epoch);
-        let (lowest, highest) = self.couriers.post.span(&head.node, ordered);
-        Ok(Head {
-            version: LETTER_VERSION,
-            cluster,
-            node: head.node.clone(),
-            epoch: self.keeper.store.epoch(),
-            boot: None,
-            beat: 0,
-            lowest,
-            highest,
-            ack_epoch: head.epoch,
-            ack,
-        })
     }
 
     /// Runs a turn and lets nodes know what of theirs it took.

@@ -1,6 +1,7 @@
 //! The mail: the same letters as files, for nodes on other hosts. One thread does all of it, so that a spool that hangs stops nothing else.
 //!
-//! Found by listing `nodes/`, looked at every second; a nudge only makes it sooner. A node is judged by its beats on our own clock.
+//! Found by listing `nodes/`, looked at every second; a nudge only makes it sooner. A node is judged by its signs of life on our own clock:
+//! by how long it was looked at and gave none. What stands there when a life of ours begins is no sign: the node answers our first `HEAD`.
 
 use crate::{
     board::Wall,
@@ -9,8 +10,9 @@ use crate::{
     post::{Bundle, LinkId, MAX_WAITING, waiting},
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
-use gq_model::{ClusterId, Epoch, NodeName, Seq, Uid};
-use gq_proto::{Head, LETTER_VERSION, Reading, Report, seal, seal_json, unseal};
+use gq_cluster::Node;
+use gq_model::{Beat, ClusterId, Epoch, NodeName, Seq, Uid};
+use gq_proto::{Head, LETTER_VERSION, MAX_REFUSAL, Reading, Report, seal, seal_json, unseal};
 use gq_spool::{LetterKind, LetterReader, LetterWriter, Watch, watch};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,10 +24,9 @@ use std::{
 
 /// How often everything is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often our own `HEAD` is written even when there is nothing to say.
-const BEAT: Duration = Duration::from_secs(10);
-/// A node without a beat for so long is suspect.
-const SUSPECT: Duration = Duration::from_secs(30);
+/// Parts of the time after which a node is suspect: our own `HEAD` is written once in one even when there is nothing to say; and of a pause
+/// between two looks so much counts, since in a longer one it was we who did not look.
+const PARTS: u32 = 3;
 /// Most reports taken from one node at a time.
 const MAX_AT_ONCE: usize = 256;
 /// How long after a letter could not be read it is said aloud.
@@ -49,14 +50,24 @@ struct Correspondent {
     reader: LetterReader,
     writer: Option<LetterWriter>,
     watch: Watch,
-    /// Its life and beat as last seen, and when that changed.
-    seen: Option<(Epoch, u64, Instant)>,
+    /// Its `HEAD` as last seen of the node that is linked, or of any while none is.
+    seen: Option<Head>,
+    /// How long it was looked at since without a sign of life, and when it was looked at last.
+    silence: Duration,
+    looked: Instant,
     link: Option<(LinkId, Receiver<Bundle>)>,
+    /// Why its last sign of life led to no link.
+    refusal: Option<String>,
+    /// Whether it gave a sign of life that our `HEAD` does not tell of yet.
+    answer_due: bool,
+    /// Whether it was said that another node writes by this name.
+    has_twin: bool,
     /// How far its reports were handed on.
     reading: Reading,
     /// The last order number of ours that it has taken.
     its_ack: Seq,
-    /// Its reports that are on disk.
+    /// Its reports that are on disk, and of which life of it.
+    ack_epoch: Epoch,
     ack: Seq,
     highest: Seq,
     lowest: Seq,
@@ -101,7 +112,8 @@ fn wait(nodes: &BTreeMap<NodeName, Correspondent>) {
 impl Mail {
     /// Makes a folder for every declared node, and takes up those that write there.
     fn find(&self, nodes: &mut BTreeMap<NodeName, Correspondent>, made: &mut BTreeSet<NodeName>) {
-        for name in self.wall.look().policy.declared.keys() {
+        let board = self.wall.look();
+        for name in board.policy.declared.keys() {
             if nodes.contains_key(name) {
                 continue;
             }
@@ -119,7 +131,8 @@ impl Mail {
                 // Root's or our own; anybody else's letters are not even looked at.
                 let writer = Uid(meta.uid());
                 if writer == Uid(0) || writer == self.writer {
-                    nodes.insert(name.clone(), Correspondent::new(name.clone(), &reports, writer));
+                    let known = board.node(name).map(|node| &**node);
+                    nodes.insert(name.clone(), Correspondent::new(name.clone(), known, &reports, writer));
                 }
             }
         }
@@ -127,6 +140,9 @@ impl Mail {
 
     /// Reads what a node has written.
     fn look(&mut self, node: &mut Correspondent) {
+        let patience = Duration::from_secs(self.wall.look().policy.suspect_after.0);
+        let passed = node.looked.elapsed().min(patience / PARTS);
+        node.looked = Instant::now();
         let head = match node.reader.head() {
             Ok(Some(bytes)) => unseal::<Head>(&bytes).ok(),
             Ok(None) => None,
@@ -136,19 +152,30 @@ impl Mail {
                 return;
             }
         };
-        let Some(head) = head.filter(|head| self.is_ours(node, head)) else { return node.judge(&self.words) };
-        let fresh = node.seen.is_none_or(|(epoch, beat, _)| (epoch, beat) != (head.epoch, head.beat));
-        if !fresh && node.link.is_some() {
-            node.judge(&self.words);
-        }
-        if fresh {
-            let new_life = node.seen.is_none_or(|(epoch, _, _)| epoch != head.epoch);
-            node.seen = Some((head.epoch, head.beat, Instant::now()));
-            if new_life || node.link.is_none() {
-                self.link(node, &head);
+        let head = head.filter(|head| self.is_ours(node, head));
+        match head {
+            Some(head) if node.is_sign(&head) => {
+                let is_new_life = node.seen.as_ref().is_none_or(|seen| seen.epoch != head.epoch);
+                (node.silence, node.answer_due) = (Duration::ZERO, true);
+                node.seen = Some(head.clone());
+                if is_new_life || node.link.is_none() {
+                    self.link(node, &head);
+                }
+                self.take(node, &head);
+            }
+            other => {
+                node.silence = node.silence.saturating_add(passed);
+                if node.silence >= patience {
+                    node.cut(&self.words);
+                }
+                match other {
+                    // Whatever it is, it may be new to us, but it is no sign.
+                    Some(head) if node.seen.is_none() => node.seen = Some(head),
+                    Some(head) if node.is_of(&head) => self.take(node, &head),
+                    Some(_) | None => {}
+                }
             }
         }
-        self.take(node, &head);
     }
 
     fn is_ours(&self, node: &Correspondent, head: &Head) -> bool {
@@ -160,25 +187,25 @@ impl Mail {
         let (answer, welcome) = bounded(1);
         self.next_link = self.next_link.wrapping_add(2);
         let link = LinkId(self.next_link);
-        if let Some((old, _)) = node.link.take() {
-            let _ =
-                self.words.send(Word::NodeDown { node: node.node.clone(), link: old, since: Instant::now() });
-        }
+        node.cut(&self.words);
         if self.words.send(Word::NodeUp { head: head.clone(), link, out, answer }).is_err() {
             return;
         }
         match welcome.recv() {
             Ok(Ok(ours)) => {
-                node.reading = Reading::after(ours.ack);
-                node.ack = ours.ack;
+                node.ack_epoch = head.epoch;
+                node.ack = if ours.ack_epoch == head.epoch { ours.ack } else { Seq(0) };
+                node.reading = Reading::after(node.ack);
                 (node.lowest, node.highest) = (ours.lowest, ours.highest);
                 node.its_ack = head.ack;
-                node.beaten = None;
+                (node.refusal, node.has_twin) = (None, false);
                 node.link = Some((link, bundles));
             }
             Ok(Err(refusal)) => {
-                log::warn!("{}: not linked: {}", node.node, refusal.text);
-                node.seen = None;
+                let hint = refusal.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                let mut text = format!("{}{hint}", refusal.text);
+                text.truncate(text.floor_char_boundary(MAX_REFUSAL));
+                node.refusal = Some(text);
             }
             Err(_) => {}
         }
@@ -208,16 +235,22 @@ impl Mail {
         if !reports.is_empty() || head.ack > node.its_ack {
             node.its_ack = head.ack;
             let (node, epoch) = (node.node.clone(), head.epoch);
-            let _ = self.words.send(Word::NodeLetters { node, epoch, ack: head.ack, reports });
+            let _ = self.words.send(Word::NodeLetters { node, epoch, ack: head.ack, beat: Beat(0), reports });
         }
     }
 
     /// Writes what the hub has for a node, and our `HEAD` when something changed or a beat is due.
     fn write(&self, node: &mut Correspondent) {
-        let Some((_, bundles)) = &node.link else { return };
-        // Cut by the hub: the next beat makes a new link.
-        let Some(bundles) = waiting(bundles) else { return node.cut(&self.words) };
-        let changed = !bundles.is_empty();
+        let bundles = match node.link.as_ref().map(|(_, bundles)| waiting(bundles)) {
+            Some(Some(bundles)) => bundles,
+            // The hub has cut it; the next sign of life makes another, and all is sent anew.
+            Some(None) => {
+                node.cut(&self.words);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let is_changed = !bundles.is_empty() || std::mem::take(&mut node.answer_due);
         if node.writer.is_none() {
             let path = LetterKind::Order.folder(&self.spool_dir, &node.node);
             match LetterWriter::open(&path, LetterKind::Order) {
@@ -237,20 +270,10 @@ impl Mail {
             node.ack = bundle.ack;
             (node.lowest, node.highest) = (bundle.lowest, bundle.highest);
         }
-        if changed || node.beaten.is_none_or(|at| at.elapsed() >= BEAT) {
-            node.beat = node.beat.wrapping_add(1);
-            let head = Head {
-                version: LETTER_VERSION,
-                cluster: self.cluster,
-                node: node.node.clone(),
-                epoch: self.epoch,
-                boot: None,
-                beat: node.beat,
-                lowest: node.lowest,
-                highest: node.highest,
-                ack_epoch: node.seen.map_or(Epoch(0), |(epoch, _, _)| epoch),
-                ack: node.ack,
-            };
+        let pause = Duration::from_secs(self.wall.look().policy.suspect_after.0) / PARTS;
+        if is_changed || node.beaten.is_none_or(|at| at.elapsed() >= pause) {
+            let head = self.head(node);
+            let Some(writer) = &mut node.writer else { return };
             let written = seal(&head)
                 .map_err(|e| e.to_string())
                 .and_then(|h| writer.put_head(&h).map_err(|e| e.to_string()));
@@ -263,21 +286,52 @@ impl Mail {
             }
         }
     }
+
+    /// Our `HEAD`. Only a node that is linked is told that it was seen.
+    fn head(&self, node: &mut Correspondent) -> Head {
+        node.beat = node.beat.wrapping_add(1);
+        let linked = node.seen.as_ref().filter(|_| node.link.is_some());
+        Head {
+            version: LETTER_VERSION,
+            cluster: self.cluster,
+            node: node.node.clone(),
+            epoch: self.epoch,
+            boot: None,
+            node_id: linked.and_then(|seen| seen.node_id),
+            beat: node.beat,
+            seen: linked.map_or(Beat(0), |seen| Beat(seen.beat)),
+            lowest: node.lowest,
+            highest: node.highest,
+            ack_epoch: node.ack_epoch,
+            ack: node.ack,
+            refusal: node.refusal.clone(),
+        }
+    }
 }
 
 impl Correspondent {
-    fn new(node: NodeName, out: &Path, writer: Uid) -> Self {
+    /// `known`: the node as it is known, so that our first `HEAD` tells what it has heard before.
+    fn new(node: NodeName, known: Option<&Node>, out: &Path, writer: Uid) -> Self {
+        let zero = (Epoch(0), Seq(0), Seq(0));
+        let (ack_epoch, ack, highest) =
+            known.map_or(zero, |node| (node.epoch, node.last_report, node.last_order));
         Self {
             reader: LetterReader::open(out, LetterKind::Report, writer),
             watch: watch(out, &["HEAD"]),
             node,
             writer: None,
             seen: None,
+            silence: Duration::ZERO,
+            looked: Instant::now(),
             link: None,
+            refusal: None,
+            answer_due: false,
+            has_twin: false,
             reading: Reading::after(Seq(0)),
             its_ack: Seq(0),
-            ack: Seq(0),
-            highest: Seq(0),
+            ack_epoch,
+            ack,
+            highest,
             lowest: Seq(1),
             beat: 0,
             beaten: None,
@@ -285,16 +339,32 @@ impl Correspondent {
         }
     }
 
-    /// Without a new beat for too long, the link counts as gone.
-    fn judge(&mut self, words: &Sender<Word>) {
-        if self.seen.is_some_and(|(_, _, since)| since.elapsed() >= SUSPECT) {
-            self.cut(words);
+    /// Whether a head is of the node that was seen last, in the life that was.
+    fn is_of(&self, head: &Head) -> bool {
+        self.seen.as_ref().is_some_and(|seen| (seen.node_id, seen.epoch) == (head.node_id, head.epoch))
+    }
+
+    /// Whether a head is a sign of life: it has changed since it was first seen. While a node is linked, another one of its name gives none,
+    /// and neither does an earlier life of it.
+    fn is_sign(&mut self, head: &Head) -> bool {
+        let Some(seen) = &self.seen else { return false };
+        let is_new = (seen.node_id, seen.epoch, seen.beat) != (head.node_id, head.epoch, head.beat);
+        if self.link.is_none() || !is_new {
+            return is_new;
         }
+        let is_twin = seen.node_id != head.node_id || seen.epoch > head.epoch;
+        if is_twin && !std::mem::replace(&mut self.has_twin, true) {
+            let Head { node, epoch, .. } = head;
+            log::error!(
+                "{node}: another node writes letters by its name (life {epoch}): it is not listened to"
+            );
+        }
+        !is_twin
     }
 
     fn cut(&mut self, words: &Sender<Word>) {
         if let Some((link, _)) = self.link.take() {
-            let since = self.seen.map_or_else(Instant::now, |(_, _, since)| since);
+            let since = Instant::now().checked_sub(self.silence).unwrap_or_else(Instant::now);
             let _ = words.send(Word::NodeDown { node: self.node.clone(), link, since });
         }
     }

@@ -3,7 +3,7 @@
 use crate::convert;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use gq_engine::Order;
-use gq_model::{Epoch, NodeName, Seq};
+use gq_model::{Beat, Epoch, NodeName, Seq};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -17,6 +17,8 @@ pub const MAX_WAITING: usize = 1024;
 pub struct Bundle {
     /// Reports taken up to here.
     pub ack: Seq,
+    /// The last sign of life that was seen on this link.
+    pub seen: Beat,
     /// Orders, by number: their letters' bytes.
     pub letters: Vec<(Seq, Arc<[u8]>)>,
     /// Highest order ever written to the node.
@@ -47,6 +49,7 @@ pub fn waiting(bundles: &Receiver<Bundle>) -> Option<Vec<Bundle>> {
 struct Link {
     id: LinkId,
     epoch: Epoch,
+    seen: Beat,
     out: Sender<Bundle>,
 }
 
@@ -121,6 +124,7 @@ impl Post {
             .map(|from| mailbox.kept.range(from..).map(|(seq, bytes)| (*seq, Arc::clone(bytes))).collect());
         let bundle = Bundle {
             ack: mailbox.ack,
+            seen: link.seen,
             letters: new.unwrap_or_default(),
             highest: mailbox.highest,
             lowest: mailbox.lowest(),
@@ -139,6 +143,16 @@ impl Post {
         let mailbox = self.nodes.entry(node.clone()).or_default();
         if seq > mailbox.ack {
             mailbox.ack = seq;
+            mailbox.ack_due = true;
+            self.acks_due.insert(node.clone());
+        }
+    }
+
+    /// A node has given a sign of life; it is told that it was seen.
+    pub fn beat(&mut self, node: &NodeName, beat: Beat) {
+        let Some(mailbox) = self.nodes.get_mut(node) else { return };
+        if let Some(link) = &mut mailbox.link {
+            link.seen = link.seen.max(beat);
             mailbox.ack_due = true;
             self.acks_due.insert(node.clone());
         }
@@ -167,7 +181,7 @@ impl Post {
         highest: Seq,
     ) {
         let mailbox = self.nodes.entry(node.clone()).or_default();
-        mailbox.link = Some(Link { id, epoch, out });
+        mailbox.link = Some(Link { id, epoch, seen: Beat(0), out });
         mailbox.ack = ack;
         mailbox.highest = mailbox.highest.max(highest);
         mailbox.unsent = mailbox.kept.keys().next().copied();

@@ -292,8 +292,8 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
 
 /// A run's state, as far as its node is in sight.
 pub(crate) fn state_of(board: &Board, run: &Run) -> JobState {
-    let lost = board.node(&run.node).is_some_and(|node| matches!(node.link, Link::Lost { .. }));
-    if lost { JobState::Unknown } else { run.state() }
+    let blind = board.node(&run.node).is_some_and(|node| node.is_blind_to(run));
+    if blind { JobState::Unknown } else { run.state() }
 }
 
 fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
@@ -385,7 +385,7 @@ pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
     NodeView {
         name: node.name.clone(),
         state: node_state(node).to_owned(),
-        reason: node.closed_for().map(str::to_owned),
+        reason: reason(node),
         partitions: board.policy.partitions.iter().filter(mine).map(|p| p.name.clone()).collect(),
         cpus: node.cpus,
         cpus_used: node.cpus_used(),
@@ -447,11 +447,25 @@ fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
     all
 }
 
+/// Why nothing new is started on a node that is in sight.
+fn reason(node: &Node) -> Option<String> {
+    let strays = || {
+        let first = node.strays.first()?;
+        let more = match node.strays.len() {
+            1 => String::new(),
+            count => format!(" and {} others", count - 1),
+        };
+        Some(format!("run {first}{more} may live there still, and nobody waits for it any more"))
+    };
+    node.closed_for().map(str::to_owned).or_else(strays)
+}
+
 fn node_state(node: &Node) -> &'static str {
     match (node.link, node.closed_for(), node.runs().len() == 0) {
-        (Link::Absent, _, _) => "absent",
+        (Link::Absent | Link::Forgotten, _, _) => "absent",
         (Link::Suspect { .. }, _, _) => "suspect",
         (Link::Lost { .. }, _, _) => "lost",
+        (Link::Up, None, _) if !node.strays.is_empty() => "clearing",
         (Link::Up, Some(_), true) => "drained",
         (Link::Up, Some(_), false) => "draining",
         (Link::Up, None, true) => "idle",

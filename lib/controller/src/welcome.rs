@@ -1,37 +1,90 @@
-//! Whether a node that comes with its head is spoken to, and from which of its reports on. Decides by what is known of the node; touches
-//! nothing.
+//! Whether a node that comes with its head is spoken to, and what it is told. One name is one node: whoever is linked is not disturbed by
+//! another. Decides by what is known of the node; touches nothing.
 
 use gq_cluster::Node;
 use gq_model::{ClusterId, Epoch, Seq};
-use gq_proto::{Head, LETTER_VERSION};
+use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind};
 
-/// What a node that says `head` of itself is to say again: everything after the number returned.
-///
-/// `known` is what the state says of the node, `linked` the life of it that has a link already.
-///
-/// # Errors
-/// In words for people, when it is not spoken to.
-pub fn welcome(
-    head: &Head,
-    cluster: ClusterId,
-    known: Option<&Node>,
-    linked: Option<Epoch>,
-) -> Result<Seq, String> {
-    let (epoch, taken) = known.map_or((Epoch(0), Seq(0)), |node| (node.epoch, node.last_report));
-    if head.version != LETTER_VERSION {
-        return Err(format!("letters of version {}; this gqd speaks version {LETTER_VERSION}", head.version));
+/// What admins are to do when nodes know more than the controller.
+const OLD_STATE: &str = "put back gqd's newer state; or, on the node, stop gqnode, see that none of its jobs runs, and remove its \
+                         folder below node_dir: it is another node then";
+
+/// What is known when a node comes.
+pub struct Known<'a> {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The controller's own life.
+    pub epoch: Epoch,
+    /// What the state says of the node.
+    pub node: Option<&'a Node>,
+    /// The life of the node that has a link.
+    pub linked: Option<Epoch>,
+}
+
+impl Known<'_> {
+    /// Up to which of its reports nothing is to be said again by a node in the life that `head` tells of.
+    pub fn taken(&self, head: &Head) -> Seq {
+        self.node.filter(|node| node.epoch == head.epoch).map_or(Seq(0), |node| node.last_report)
     }
-    if head.cluster != cluster {
-        return Err("it belongs to another cluster".into());
+
+    /// What a node that is spoken to is told. `span`: the lowest order that is kept for it, and the highest that was written.
+    pub fn answer(&self, head: &Head, (lowest, highest): (Seq, Seq)) -> Head {
+        Head {
+            epoch: self.epoch,
+            boot: None,
+            beat: 0,
+            lowest,
+            highest,
+            // The last life that was heard of: a node that knows nothing of it has lost what it knew.
+            ack_epoch: self.node.map_or(Epoch(0), |node| node.epoch),
+            ack: self.node.map_or(Seq(0), |node| node.last_report),
+            ..head.clone()
+        }
     }
-    if linked.is_some_and(|linked| linked >= head.epoch) {
-        return Err("a node of this name is linked already".into());
+
+    /// Whether the node that says `head` of itself is spoken to.
+    ///
+    /// # Errors
+    /// Why not, in words for people.
+    pub fn welcome(&self, head: &Head) -> Result<(), Refusal> {
+        let refuse = |text: String, hint: Option<&str>| {
+            Err(Refusal { kind: RefusalKind::Policy, text, hint: hint.map(str::to_owned) })
+        };
+        if head.version != LETTER_VERSION {
+            let text =
+                format!("letters of version {}; this gqd speaks version {LETTER_VERSION}", head.version);
+            return refuse(text, None);
+        }
+        if head.cluster != self.cluster {
+            return refuse("it belongs to another cluster".into(), None);
+        }
+        if head.ack_epoch > self.epoch {
+            let text = format!(
+                "it has obeyed life {} of gqd, and this is life {}: gqd's state was put back to an older copy",
+                head.ack_epoch, self.epoch
+            );
+            return refuse(text, Some(OLD_STATE));
+        }
+        if let Some(linked) = self.linked {
+            let text =
+                format!("a node of this name is linked already (its life {linked}): one name is one node");
+            return refuse(text, Some("gqnode --name gives this one another"));
+        }
+        let Some(node) = self.node else { return Ok(()) };
+        if head.epoch < node.epoch {
+            let text = format!(
+                "an older life of it (epoch {}, seen {}): is it a copy of its disk?",
+                head.epoch, node.epoch
+            );
+            return refuse(text, None);
+        }
+        if head.ack > node.last_order {
+            let text = format!(
+                "it has taken order {}, and gqd has written {} only: gqd's state was put back to an older copy",
+                head.ack, node.last_order
+            );
+            return refuse(text, Some(OLD_STATE));
+        }
+        Ok(())
     }
-    if head.epoch < epoch {
-        return Err(format!(
-            "an older life of it (epoch {}, seen {epoch}): is it a copy of its disk?",
-            head.epoch
-        ));
-    }
-    Ok(if head.epoch == epoch { taken } else { Seq(0) })
 }

@@ -10,8 +10,10 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gq_cluster::{Cluster, Event, HeldBy, Link, Phase, Run, Stopping};
-use gq_model::{End, EndReason, IndexSet, JobRef, JobState, NodeName, Outcome, Reason, RunKey, TaskIndex};
+use gq_cluster::{Cluster, Event, HeldBy, Phase, Run, Stopping};
+use gq_model::{
+    End, EndReason, IndexSet, JobRef, JobState, NodeName, Outcome, Reason, Requeue, RunKey, TaskIndex,
+};
 
 /// What an act sees, and what comes of it.
 pub(crate) struct Act<'a, 'd> {
@@ -52,8 +54,8 @@ impl<'a> Act<'a, '_> {
     fn runs(&self) -> Vec<(TaskIndex, &'a Run)> {
         let is_meant = |(task, run): &(&TaskIndex, &Run)| {
             let node = self.cluster.node(&run.node);
-            let lost = node.is_some_and(|node| matches!(node.link, Link::Lost { .. }));
-            self.target.means(task.0) && self.wants(if lost { JobState::Unknown } else { run.state() })
+            let blind = node.is_some_and(|node| node.is_blind_to(run));
+            self.target.means(task.0) && self.wants(if blind { JobState::Unknown } else { run.state() })
         };
         self.target.job.runs.iter().filter(is_meant).map(|(task, run)| (*task, run)).collect()
     }
@@ -87,7 +89,7 @@ impl<'a> Act<'a, '_> {
 
     fn requeue(&mut self, hold: bool) -> Result<(), Refusal> {
         let job = self.target.job;
-        if job.spec.requeue == Some(false) {
+        if job.spec.requeue == Some(Requeue::Never) {
             let text = format!("job {} is not to be requeued (--no-requeue)", job.id);
             return Err(Refusal::new(RefusalKind::Policy, text).hint("gqctl update --requeue=yes lets it be"));
         }

@@ -1,5 +1,5 @@
-//! What users and admins ask for: which jobs a request means, and who may. What is done to each is `acts` or `update`; nodes are drained and
-//! resumed here. One request, however many jobs: what cannot be done to one of them is said of that one alone.
+//! What users and admins ask for jobs: which ones a request means, and who may. What is done to each is `acts` or `update`.
+//! One request, however many jobs: what cannot be done to one of them is said of that one alone.
 
 use crate::{
     Actor, Answer, ClientId, Context, Decision, Effect, Failure, Past, Refusal, RefusalKind, acts::Act,
@@ -12,8 +12,8 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use gq_cluster::{Cluster, Event, Job, Link, Policy};
-use gq_model::{Change, IndexSet, JobId, JobRef, JobState, NodeName, SignalTo, Uid};
+use gq_cluster::{Cluster, Job, Policy};
+use gq_model::{Change, IndexSet, JobId, JobRef, JobState, SignalTo, Uid};
 
 /// Which jobs are meant. Without `jobs`, every live job that fits all the other words; several words of one kind mean "any".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -238,43 +238,8 @@ fn parts<'a>(job: &'a Job, tasks: Option<IndexSet>, failures: &mut Vec<Failure>)
 fn job_states<'a>(cluster: &'a Cluster, job: &'a Job) -> impl Iterator<Item = JobState> + 'a {
     let waiting = (!job.waiting.is_empty()).then_some(JobState::Pending);
     let running = job.runs.values().map(|run| {
-        let lost = cluster.node(&run.node).is_some_and(|node| matches!(node.link, Link::Lost { .. }));
-        if lost { JobState::Unknown } else { run.state() }
+        let blind = cluster.node(&run.node).is_some_and(|node| node.is_blind_to(run));
+        if blind { JobState::Unknown } else { run.state() }
     });
     waiting.into_iter().chain(running)
-}
-
-/// Drains (with a reason) or resumes nodes.
-pub(crate) fn nodes(
-    cluster: &Cluster,
-    client: ClientId,
-    by: Actor,
-    names: &[NodeName],
-    drain: Option<&str>,
-) -> Decision {
-    if !by.admin {
-        let refusal = Refusal::new(RefusalKind::NotPermitted, "only admins drain and resume nodes")
-            .hint("admins are named in the conf: [cluster] admins");
-        return Decision::reply(client, Answer::Refused(refusal));
-    }
-    if let Some(Err(refusal)) = drain.map(bounds::reason) {
-        return Decision::reply(client, Answer::Refused(refusal));
-    }
-    let mut decision = Decision::default();
-    let mut failures = Vec::new();
-    for name in names {
-        if cluster.node(name).is_none() {
-            let refusal = Refusal::new(RefusalKind::Policy, format!("there is no node {name}"))
-                .hint("gqstat --nodes lists them");
-            failures.push(Failure { what: name.to_string(), refusal });
-            continue;
-        }
-        decision.events.push(match drain {
-            Some(reason) => Event::NodeDrained { node: name.clone(), reason: reason.to_string() },
-            None => Event::NodeResumed { node: name.clone() },
-        });
-    }
-    let count = decision.events.len() as u64;
-    decision.effects.push(Effect::Reply(client, Answer::Done { count, failures }));
-    decision
 }

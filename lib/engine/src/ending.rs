@@ -3,7 +3,7 @@
 use crate::{Context, preempt};
 use alloc::{format, vec::Vec};
 use gq_cluster::{Event, Job, Next, Policy, Run, Stopping};
-use gq_model::{End, JobSpec, Outcome, Reason, RetryAsk, RunKey, Seconds, Stage, Timestamp};
+use gq_model::{End, JobSpec, Outcome, Reason, Requeue, RetryAsk, RunKey, Seconds, Stage, Timestamp};
 
 /// Longest pause before a task that failed is tried again.
 const MAX_PAUSE: u64 = 300;
@@ -62,7 +62,9 @@ fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcom
     let held = |by| Next::Again { not_before: None, site_fault: false, retry: false, held: by };
     match (outcome.end, run.stopping) {
         // Who saved his work when he was told to make room, and wants to run again, has not completed.
-        (End::Completed, Some(Stopping::Preempt { again: true, .. })) if spec.requeue == Some(true) => {
+        (End::Completed, Some(Stopping::Preempt { again: true, .. }))
+            if spec.requeue.is_some_and(Requeue::is_wanted) =>
+        {
             (Outcome { end: End::Preempted, reason: Reason::Preempted, ..outcome }, AGAIN)
         }
         (_, Some(Stopping::Preempt { again, .. })) => preempt::ended(outcome, again),
@@ -91,7 +93,7 @@ fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcom
 
 /// Whether a job runs again by itself after its node failed under it.
 fn may_run_again(policy: &Policy, spec: &JobSpec) -> bool {
-    spec.requeue.unwrap_or(policy.requeue)
+    spec.requeue.map_or(policy.requeue, Requeue::is_wanted)
 }
 
 /// Another attempt, when the task failed and its user wants it to be tried again: each pause is twice the one before.

@@ -2,21 +2,22 @@
 
 use crate::Decision;
 use alloc::{string::ToString, vec::Vec};
-use gq_cluster::{Cluster, Event, Node, Policy};
-use gq_model::{BootId, Card, CardHealth, MiB, NodeName};
+use gq_cluster::{Cluster, Event, Link, Node, Policy};
+use gq_model::{BootId, Card, CardHealth, MiB, NodeId, NodeName};
 
-/// What a node has to say of itself: boot, cpus, memory, cards.
-type Has<'a> = (Option<BootId>, u32, MiB, &'a [Card]);
+/// What a node has to say of itself: boot and identity, cpus, memory, cards.
+type Has<'a> = ((Option<BootId>, Option<NodeId>), u32, MiB, &'a [Card]);
 
 /// What a node has: as declared, else as found. `before`: the node as it was known.
 pub(crate) fn found(policy: &Policy, before: Option<&Node>, name: &NodeName, has: Has<'_>) -> Event {
-    let (boot, cpus, memory, cards) = has;
+    let ((boot, id), cpus, memory, cards) = has;
     let declared = policy.declared.get(name);
     // A card that was there since the machine was booted has gone, and nobody can have taken it out; what the conf declares is all there is.
     let known = before.filter(|node| node.boot == boot && declared.is_none_or(|d| d.cards.is_empty()));
     Event::NodeFound {
         node: name.clone(),
         boot,
+        id,
         cpus: declared.and_then(|d| d.cpus).unwrap_or(cpus),
         memory: declared.and_then(|d| d.memory).unwrap_or(memory),
         features: declared.map(|d| d.features.clone()).unwrap_or_default(),
@@ -55,11 +56,11 @@ pub(crate) fn declared(cluster: &Cluster, policy: &Policy) -> Decision {
     for (name, declared) in &policy.declared {
         let event = match cluster.node(name) {
             Some(node) if node.boot.is_some() => {
-                found(policy, None, name, (node.boot, node.cpus, node.memory, &node.cards))
+                found(policy, None, name, ((node.boot, None), node.cpus, node.memory, &node.cards))
             }
             _ => {
                 let (cpus, memory) = (declared.cpus.unwrap_or(0), declared.memory.unwrap_or_default());
-                found(policy, None, name, (None, cpus, memory, &declared.cards))
+                found(policy, None, name, ((None, None), cpus, memory, &declared.cards))
             }
         };
         let unchanged = |node: &Node| match &event {
@@ -70,6 +71,10 @@ pub(crate) fn declared(cluster: &Cluster, policy: &Policy) -> Decision {
         };
         if !cluster.node(name).is_some_and(|node| unchanged(node)) {
             decision.events.push(event);
+        }
+        // What was forgotten and is declared is listed as one that was never seen.
+        if cluster.node(name).is_some_and(|node| node.link == Link::Forgotten) {
+            decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Absent });
         }
     }
     decision

@@ -1,11 +1,11 @@
 //! Inputs, decisions and effects: what the engine is told and what it answers. Own words of the engine; letters convert at the border.
 
-use crate::{Past, Selection, Verb};
+use crate::{NodeVerb, Past, Selection, Verb};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_cluster::{Booking, Event};
 use gq_model::{
-    Assignment, BootId, Card, EndReason, Epoch, Fault, JobId, JobSpec, MiB, NodeName, Outcome, Reason,
-    RunKey, Seconds, Seq, SignalTo, Timestamp, Token, Uid,
+    Assignment, BootId, Card, EndReason, Epoch, Fault, JobId, JobSpec, MiB, NodeId, NodeName, Outcome,
+    Reason, RunKey, Seconds, Seq, SignalTo, Timestamp, Token, Uid,
 };
 use gq_sched::Outlook;
 
@@ -58,6 +58,8 @@ pub enum NodeReport {
     Joined {
         /// Its boot.
         boot: BootId,
+        /// Which node it is.
+        id: Option<NodeId>,
         /// Cpus found.
         cpus: u32,
         /// Memory found.
@@ -143,16 +145,16 @@ pub enum Input {
         /// What became of the jobs that a new dependency names and that were accepted before.
         past: Vec<Past>,
     },
-    /// Nodes are to be drained (with a reason) or resumed.
+    /// Something is to be done to nodes.
     Nodes {
         /// Who waits.
         client: ClientId,
         /// Who asks.
         by: Actor,
-        /// Which.
+        /// What.
+        verb: NodeVerb,
+        /// To which.
         nodes: Vec<NodeName>,
-        /// Why, for draining.
-        drain: Option<String>,
     },
     /// An advance reservation is to be made.
     Book {
@@ -209,6 +211,13 @@ pub enum Input {
         /// Which.
         node: NodeName,
     },
+    /// A node is out of sight for so long that a run there has ended itself: see [`gq_cluster::Run::is_over_after`].
+    LeaseOver {
+        /// Which.
+        node: NodeName,
+        /// How long nothing was seen of it, by a clock that never jumps; never more than it was.
+        silence: Seconds,
+    },
     /// The conf was read: nodes it declares are to be known.
     Declared,
     /// The controller starts: nobody is in sight yet.
@@ -231,6 +240,7 @@ impl Input {
             | Self::TestOnly { .. }
             | Self::Command { .. }
             | Self::Nodes { .. }
+            | Self::LeaseOver { .. }
             | Self::Book { .. }
             | Self::Unbook { .. }
             | Self::Promise { .. }
@@ -370,6 +380,24 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// What is to be done.
     pub effects: Vec<Effect>,
+}
+
+impl NodeReport {
+    /// The run that it speaks of; none when it is about the node.
+    pub(crate) const fn key(&self) -> Option<RunKey> {
+        match self {
+            Self::Started(key, _)
+            | Self::Suspended(key, _)
+            | Self::Resumed(key, _)
+            | Self::Exited(key, _) => Some(*key),
+            Self::Ended { key, .. } | Self::Refused { key, .. } => Some(*key),
+            Self::Joined { .. } | Self::Cards(_) | Self::Trouble(_) => None,
+        }
+    }
+    /// Whether nothing of that run is left.
+    pub(crate) const fn is_end(&self) -> bool {
+        matches!(self, Self::Ended { .. } | Self::Refused { .. })
+    }
 }
 
 impl Decision {

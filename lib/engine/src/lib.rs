@@ -3,7 +3,7 @@
 //!
 //! No clock, no file, no thread: the household hands in the time and everything that a decision needs from outside. Rooms:
 //! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted), `bounds` (counts and lengths, whoever wrote them),
-//! `possible` (could it ever run here), `command` (which jobs a request means, drain, resume), `acts` (cancel, requeue, suspend, signal, hold, release), `update` (what is
+//! `possible` (could it ever run here), `command` (which jobs a request means), `nodes` (drain, resume, fence, forget; leases), `acts` (cancel, requeue, suspend, signal, hold, release), `update` (what is
 //! said anew of a job), `dependency` (what jobs wait for of others), `book` (advance
 //! reservations), `report` (what nodes say), `found` (what they have), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
 //! promises), `schedule` (the planning pass), `turn` (batching, commit, roll-back).
@@ -22,6 +22,7 @@ mod ending;
 mod found;
 mod input;
 mod limits;
+mod nodes;
 mod possible;
 mod preempt;
 mod promise;
@@ -36,6 +37,7 @@ pub use input::{
     Actor, Answer, ClientId, Context, Decision, Effect, Failure, Input, NodeReport, Order, Refusal,
     RefusalKind, Submission,
 };
+pub use nodes::NodeVerb;
 pub use turn::{Courier, Filing, Keeper, Over, Record, Step, Turn, TurnError};
 
 use gq_cluster::{Cluster, Policy};
@@ -54,8 +56,8 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
             let asked = command::Asked { by: *by, verb, select, ended, past };
             command::command(cluster, policy, context, *client, &asked)
         }
-        Input::Nodes { client, by, nodes, drain } => {
-            command::nodes(cluster, *client, *by, nodes, drain.as_deref())
+        Input::Nodes { client, by, verb, nodes } => {
+            nodes::Asked { cluster, policy, context, by: *by }.perform(*client, verb, nodes)
         }
         Input::Book { client, by, booking, replace, ignore_jobs } => {
             book::book(cluster, policy, context, *client, *by, booking, (*replace, *ignore_jobs))
@@ -68,6 +70,7 @@ pub fn decide(cluster: &Cluster, policy: &Policy, context: &Context, input: &Inp
         Input::NodeHeard { node, epoch } => report::heard(cluster, node, *epoch),
         Input::NodeSilent { node } => report::silent(cluster, context, node),
         Input::NodeLost { node } => report::lost(cluster, context, node),
+        Input::LeaseOver { node, silence } => nodes::lease_over(cluster, policy, context, node, *silence),
         Input::Declared => found::declared(cluster, policy),
         Input::Restarted => report::restarted(cluster, context),
         Input::Schedule => Decision::default(),

@@ -1,10 +1,12 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
-use crate::{Context, Decision, NodeReport, Order, charge, ending, found::found, preempt, schedule::Orders};
+use crate::{
+    Context, Decision, NodeReport, Order, charge::Charges, ending, found::found, preempt, schedule::Orders,
+};
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
 use gq_model::{
-    BootId, Card, End, Epoch, Fault, JobId, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Timestamp,
+    BootId, End, Epoch, Fault, JobId, NodeId, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Timestamp,
 };
 
 /// A start that fails by the site's fault is tried so often altogether.
@@ -29,13 +31,17 @@ pub(crate) fn report(
         return Decision::default();
     }
     let mut decision = match (body, node) {
-        (NodeReport::Joined { boot, cpus, memory, cards, runs }, _) => {
-            joined(cluster, policy, context, name, (*boot, *cpus, *memory, cards), runs)
+        (NodeReport::Joined { boot, id, cpus, memory, cards, runs }, _) => {
+            let has = ((Some(*boot), *id), *cpus, *memory, cards.as_slice());
+            let found = found(policy, cluster.node(name).map(|node| &**node), name, has);
+            joined(cluster, context, name, (*boot, *id), found, runs)
         }
         (_, None) => Decision::default(),
         (NodeReport::Trouble(why), Some(node)) => {
             Decision { events: troubled(node, why.clone()).into_iter().collect(), effects: Vec::new() }
         }
+        // It is another node than the one that the run was given to, and knows nothing of what that one did.
+        (body, Some(node)) if is_hearsay(cluster, node, body) => Decision::default(),
         (NodeReport::Started(key, at), Some(node)) => {
             let mut decision = on_run(cluster, name, *key, |run| {
                 (run.phase == Phase::Starting).then(|| started(context, run, *key, *at))
@@ -68,7 +74,7 @@ pub(crate) fn report(
                 let mut events = ending::ended(policy, context, job, run, *key, outcome, (started, *ended));
                 // What it cost is the very next thing that is known of it.
                 let rest = events.split_off(1);
-                events.extend(charge::charged(cluster, policy, context, name, *key));
+                events.extend(Charges::default().charge(cluster, policy, context, name, *key));
                 events.extend(rest);
                 decision.events = events;
             }
@@ -80,10 +86,15 @@ pub(crate) fn report(
             refused(cluster, policy, context, node, *key, (*fault, *reason, detail))
         }
         (NodeReport::Cards(cards), Some(node)) => {
-            let has = (node.boot, node.cpus, node.memory, cards.as_slice());
+            let has = ((node.boot, None), node.cpus, node.memory, cards.as_slice());
             Decision { events: alloc::vec![found(policy, Some(node), name, has)], effects: Vec::new() }
         }
     };
+    if let (Some(key), Some(node)) = (body.key().filter(|_| body.is_end()), node)
+        && node.strays.contains(&key)
+    {
+        decision.events.push(Event::StrayGone { node: name.clone(), key });
+    }
     if node.is_some() || matches!(body, NodeReport::Joined { .. }) {
         decision.events.push(Event::Reported { node: name.clone(), epoch, seq });
     }
@@ -102,6 +113,12 @@ fn blamed(node: &Node, run: &Run, outcome: Outcome) -> Outcome {
         }
         None => outcome,
     }
+}
+
+/// Whether a node tells of a live run that it cannot know of.
+fn is_hearsay(cluster: &Cluster, node: &Node, body: &NodeReport) -> bool {
+    let run = body.key().and_then(|key| live_run(cluster, &node.name, key));
+    run.is_some_and(|run| !node.vouches_for(run))
 }
 
 /// The event that `event` makes of the live run `key` on `node`; nothing when there is no such run or it says nothing new.
@@ -163,8 +180,9 @@ fn refused(
         (Fault::Site, _) => later(failures, true),
     };
     let ended = Event::RunEnded { key, outcome, started: None, at: context.now, next };
-    let mut events: Vec<Event> =
-        core::iter::once(ended).chain(charge::charged(cluster, policy, context, &node.name, key)).collect();
+    let mut events: Vec<Event> = core::iter::once(ended)
+        .chain(Charges::default().charge(cluster, policy, context, &node.name, key))
+        .collect();
     // What a user named may be of his making: a file system of his own answers as he likes. It takes two users to tell.
     let is_named_by_user =
         matches!(reason, Reason::WorkDir | Reason::InputFile | Reason::OutputFile | Reason::ExecFailed);
@@ -190,45 +208,52 @@ fn drained(node: &Node, reason: String) -> Option<Event> {
     node.drained.is_none().then(|| Event::NodeDrained { node: node.name.clone(), reason })
 }
 
+/// A node begins a life: what it has, and which runs live there.
 fn joined(
     cluster: &Cluster,
-    policy: &Policy,
     context: &Context,
     name: &NodeName,
-    has: (BootId, u32, MiB, &[Card]),
+    (boot, id): (BootId, Option<NodeId>),
+    found: Event,
     runs: &[(RunKey, Option<Timestamp>)],
 ) -> Decision {
-    let (boot, cpus, memory, cards) = has;
     let mut decision = Decision::default();
-    decision.events.push(found(
-        policy,
-        cluster.node(name).map(|node| &**node),
-        name,
-        (Some(boot), cpus, memory, cards),
-    ));
+    decision.events.push(found);
     decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
     // A new life says anew what keeps it from starting anything.
     decision.events.extend(cluster.node(name).and_then(|node| troubled(node, None)));
     let mut orders = Orders::of(cluster);
+    let known = cluster.node(name);
     for (key, started) in runs {
         match (live_run(cluster, name, *key), started) {
             (Some(run), Some(at)) if run.started().is_none() => {
                 decision.events.push(self::started(context, run, *key, *at))
             }
             (Some(_), _) => {}
-            (None, _) => orders.write(&mut decision, name, Order::Stray(*key)),
+            (None, _) => {
+                if known.is_none_or(|node| !node.strays.contains(key)) {
+                    decision.events.push(Event::Strayed { node: name.clone(), key: *key });
+                }
+                orders.write(&mut decision, name, Order::Stray(*key));
+            }
         }
+    }
+    let listed: BTreeSet<RunKey> = runs.iter().map(|(key, _)| *key).collect();
+    let Some(node) = known else { return decision };
+    // What was given up, and is not listed, may have been said to be gone to nobody: it is asked for again.
+    for key in node.strays.difference(&listed) {
+        orders.write(&mut decision, name, Order::Stray(*key));
     }
     // A run that the node had begun, or that was meant for an earlier boot, or that is being stopped anyway, lives no more when
     // it is not listed. The node may hold its end still (a result is kept through a reboot), so it is asked: it says the end
     // again, or that it knows of none. One that only waits to be started is let alone: its order may be on the way.
-    let listed: BTreeSet<RunKey> = runs.iter().map(|(key, _)| *key).collect();
-    let held = cluster.node(name).into_iter().flat_map(|node| node.runs());
-    for (id, task) in held {
-        let Some(run) = cluster.job(id).and_then(|job| job.runs.get(&task)) else { continue };
-        let key = RunKey { job: id, task, run: run.number };
+    for (job, task) in node.runs() {
+        let Some(run) = cluster.job(job).and_then(|job| job.runs.get(&task)) else { continue };
+        let key = RunKey { job, task, run: run.number };
         let is_known = run.boot != boot || run.started().is_some() || run.stopping.is_some();
-        if is_known && !listed.contains(&key) {
+        // One that was given to a node that has lost its memory since may live, and nobody can be asked; a boot ends it, or an admin.
+        let is_lost_sight_of = run.boot == boot && run.node_id.is_some() && id.is_some() && run.node_id != id;
+        if is_known && !is_lost_sight_of && !listed.contains(&key) {
             orders.write(&mut decision, name, Order::Stray(key));
         }
     }
@@ -237,9 +262,13 @@ fn joined(
 
 /// A node is in sight again without a new life: its connection is back. A life that has not reported yet reports first.
 pub(crate) fn heard(cluster: &Cluster, name: &NodeName, epoch: Epoch) -> Decision {
-    let back = cluster.node(name).is_some_and(|node| {
-        node.epoch == epoch && matches!(node.link, Link::Suspect { .. } | Link::Lost { .. })
-    });
+    let is_back = |node: &Node| match node.link {
+        Link::Up => false,
+        Link::Suspect { .. } | Link::Lost { .. } => true,
+        // What it has is known, if it was ever seen.
+        Link::Absent | Link::Forgotten => node.boot.is_some(),
+    };
+    let back = cluster.node(name).is_some_and(|node| node.epoch == epoch && is_back(node));
     let event = Event::NodeSeen { node: name.clone(), link: Link::Up };
     Decision { events: back.then_some(event).into_iter().collect(), effects: Vec::new() }
 }
@@ -262,7 +291,7 @@ pub(crate) fn lost(cluster: &Cluster, context: &Context, name: &NodeName) -> Dec
     let since = cluster.node(name).and_then(|node| match node.link {
         Link::Suspect { since } => Some(since),
         Link::Up => Some(context.now),
-        Link::Absent | Link::Lost { .. } => None,
+        Link::Absent | Link::Lost { .. } | Link::Forgotten => None,
     });
     let event = since.map(|since| Event::NodeSeen { node: name.clone(), link: Link::Lost { since } });
     Decision { events: event.into_iter().collect(), effects: Vec::new() }

@@ -4,7 +4,8 @@ use crate::{Context, Decision, Effect, Order, preempt, promise};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use gq_cluster::{Cluster, Event, Job, Policy};
 use gq_model::{
-    ArrayBounds, Assignment, End, NodeName, Outcome, Reason, RunKey, Seconds, Seq, Stage, Timestamp, WaitEnd,
+    ArrayBounds, Assignment, BootId, End, NodeId, NodeName, Outcome, Reason, Requeue, RunKey, Seconds, Seq,
+    Stage, Timestamp, WaitEnd,
 };
 use gq_sched::{Plans, Start};
 
@@ -64,13 +65,16 @@ pub(crate) fn plan(
         let (Some(job), Some(node)) = (cluster.job(start.job), cluster.node(&start.node)) else { continue };
         let Some(boot) = node.boot else { continue };
         let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
-        let assignment = assignment(job, key, &start, (policy, context.now), boot);
+        let assignment = assignment(job, key, &start, (policy, context.now), (boot, node.id));
         let own_limit = assignment.time_limit.filter(|limit| Some(*limit) != job.shape.time_limit);
+        let (node_id, lease) = (assignment.node_id, assignment.lease);
         let Start { node, cpus, memory, cards, exclusive, rate, promised, .. } = start;
         decision.events.push(Event::Allocated {
             key,
             node: node.clone(),
             boot,
+            node_id,
+            lease,
             cpus,
             memory,
             cards,
@@ -91,7 +95,7 @@ fn assignment(
     key: RunKey,
     start: &Start,
     (policy, now): (&Policy, Timestamp),
-    boot: gq_model::BootId,
+    (boot, node_id): (BootId, Option<NodeId>),
 ) -> Assignment {
     let spec = &job.spec;
     let planned = start.limit.or(job.shape.time_limit);
@@ -134,7 +138,9 @@ fn assignment(
         qos: job.payer.qos.clone(),
         user: job.user.clone(),
         name: job.renamed.then(|| spec.name.clone()),
-        may_run_again: spec.requeue == Some(true) || spec.retry.is_some(),
+        node_id,
+        lease: (spec.requeue == Some(Requeue::OnLost)).then_some(policy.lease),
+        may_run_again: spec.requeue.is_some_and(Requeue::is_wanted) || spec.retry.is_some(),
     }
 }
 

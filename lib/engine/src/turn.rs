@@ -447,6 +447,7 @@ fn refuse_all<C: Courier>(inputs: &[Input], why: &str, courier: &mut C) {
         | Input::NodeHeard { .. }
         | Input::NodeSilent { .. }
         | Input::NodeLost { .. }
+        | Input::LeaseOver { .. }
         | Input::Declared
         | Input::Restarted
         | Input::Schedule => None,

@@ -10,7 +10,7 @@ use gq_proto::{Head, OrderBody, Report, ReportBody};
 /// A record of the log as the mind reads it.
 pub fn from_disk(record: disk::Record) -> core::Record {
     match record {
-        disk::Record::Life { controller, taken, epoch: _, boot: _ } => {
+        disk::Record::Life { controller, taken, epoch: _, boot: _, node_id: _ } => {
             core::Record::Life { controller, taken }
         }
         disk::Record::Taken { seq, controller, what } => {
@@ -125,8 +125,9 @@ pub const fn from_head(head: &Head) -> core::HeadSeen {
 /// A numbered report as a letter of the life `epoch`.
 pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Report {
     let body = match report {
-        core::Report::Joined { boot, machine, runs, taken } => ReportBody::Joined {
+        core::Report::Joined { boot, id, machine, runs, taken } => ReportBody::Joined {
             boot,
+            node_id: Some(id),
             cpus: machine.cpus,
             memory: machine.memory,
             cards: machine.cards,
@@ -172,5 +173,6 @@ pub fn to_host(control: core::Control) -> gq_host::Control {
         }
         core::Control::Suspend => Control::Suspend,
         core::Control::Resume => Control::Resume,
+        core::Control::Lease(Seconds(until)) => Control::Lease(u32::try_from(until).unwrap_or(u32::MAX)),
     }
 }

@@ -4,7 +4,7 @@ use crate::{fitting::Misfit, link::Out};
 use crossbeam_channel::Sender;
 use gq_gpu::Look;
 use gq_host::Account;
-use gq_model::{CardUse, RunKey, Seq, Uid};
+use gq_model::{Beat, CardUse, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
 
 /// Most events that wait for the deciding thread; the threads then wait for it.
@@ -39,8 +39,8 @@ pub enum Event {
     Linked(u64, Out, Option<Head>),
     /// The controller's head was read again.
     Head(u64, Head),
-    /// Letters came: orders, and how far the reports were taken, if that was said.
-    Letters(u64, Option<Seq>, Vec<Order>),
+    /// Letters came: orders; and, if that was said, how far the reports were taken and which sign of life was seen last.
+    Letters(u64, Option<(Seq, Beat)>, Vec<Order>),
     /// The link is down.
     Unlinked(u64),
 }

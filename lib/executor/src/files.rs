@@ -3,10 +3,11 @@
 
 use crate::{
     event::Event,
+    heads::boot_millis,
     link::{Complaints, LinkError, Out, Parties, want_head},
 };
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use gq_model::{Seq, Uid};
+use gq_model::{Epoch, NodeName, Seconds, Seq, Uid};
 use gq_proto::{Head, Order, Reading, Report, SealError, seal, unseal};
 use gq_spool::{LetterKind, LetterReader, LetterWriter, SpoolError, watch};
 use std::{
@@ -22,8 +23,6 @@ const MAX_WAITING: usize = 256;
 const MAX_ORDERS: usize = 256;
 /// How often the folder is looked at, whatever was nudged.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often `HEAD` is written when nothing else changes it.
-const BEAT: Duration = Duration::from_secs(10);
 /// First and longest pause before the folders are opened anew after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
@@ -48,6 +47,21 @@ enum FilesError {
     Link(#[from] LinkError),
     #[error("a letter cannot be written: {0}")]
     Seal(#[from] SealError),
+    /// Two nodes have one name.
+    #[error(
+        "another gqnode writes letters as node {node} (life {epoch}{boot}): two nodes have one name; start this one with another (gqnode --name)"
+    )]
+    Twin {
+        /// The name.
+        node: NodeName,
+        /// The other one's life.
+        epoch: Epoch,
+        /// Its boot, in words.
+        boot: String,
+    },
+    /// The controller listens to another node of this name.
+    #[error("gqd listens to another node of this name")]
+    NotListened,
     /// The deciding thread does not listen to this controller, or this thread was too slow.
     #[error("this node closed it")]
     Closed,
@@ -57,14 +71,29 @@ enum FilesError {
 ///
 /// # Errors
 /// When there are no threads left.
-pub fn start(spool_dir: PathBuf, gqd: Uid, parties: Parties, events: Sender<Event>) -> io::Result<()> {
-    let mailbox = Mailbox { spool_dir, gqd, parties, events, number: 0, is_new: true, written: Seq(0) };
+pub fn start(conf: &gq_conf::Cluster, gqd: Uid, parties: Parties, events: Sender<Event>) -> io::Result<()> {
+    let span = |Seconds(seconds)| Duration::from_secs(seconds);
+    let mailbox = Mailbox {
+        spool_dir: conf.spool_dir.clone(),
+        beat: span(conf.beat),
+        window: span(conf.suspect_after),
+        gqd,
+        parties,
+        events,
+        number: 0,
+        is_new: true,
+        written: Seq(0),
+    };
     std::thread::Builder::new().name("letters".to_owned()).spawn(move || mailbox.serve_for_ever())?;
     Ok(())
 }
 
 struct Mailbox {
     spool_dir: PathBuf,
+    /// How often `HEAD` is written when nothing else changes it.
+    beat: Duration,
+    /// Whoever wrote here before and has not for so long is gone.
+    window: Duration,
     gqd: Uid,
     parties: Parties,
     events: Sender<Event>,
@@ -79,6 +108,8 @@ struct Mailbox {
 struct Session {
     writer: LetterWriter,
     reader: LetterReader,
+    /// Reads what stands where this node writes.
+    mirror: LetterReader,
     own: Head,
     theirs: Option<Head>,
     reading: Reading,
@@ -114,6 +145,9 @@ impl Mailbox {
     fn serve(&mut self, complaints: &mut Complaints) -> Result<(), FilesError> {
         let folder = |kind: LetterKind| kind.folder(&self.spool_dir, &self.parties.node);
         let (out, inbox) = (folder(LetterKind::Report), folder(LetterKind::Order));
+        let own_uid = Uid(nix::unistd::Uid::effective().as_raw());
+        let mut mirror = LetterReader::open(&out, LetterKind::Report, own_uid);
+        self.claim(&mut mirror)?;
         let mut writer = LetterWriter::open(&out, LetterKind::Report)?;
         if self.is_new {
             // Letters of an earlier life: what still matters of them is reported anew.
@@ -124,6 +158,7 @@ impl Mailbox {
         let mut session = Session {
             writer,
             reader: LetterReader::open(&inbox, LetterKind::Order, self.gqd),
+            mirror,
             reading: Reading::after(own.ack),
             own,
             theirs: None,
@@ -146,9 +181,40 @@ impl Mailbox {
                 recv(nudged.nudges()) -> _ => {}
                 default(LOOK) => {}
             }
-            if session.beaten.elapsed() >= BEAT {
+            if session.beaten.elapsed() >= self.beat {
+                session.look_behind()?;
                 session.put_head()?;
             }
+        }
+    }
+
+    /// Waits until nobody else writes here, and nobody's letters are touched that may be wanted. What this node wrote in this boot is of a
+    /// life that is over: two of them cannot hold its log. Whoever else wrote here is gone, or gives a sign of life.
+    fn claim(&self, mirror: &mut LetterReader) -> Result<(), FilesError> {
+        let own = want_head(&self.events)?;
+        let mut watched: Option<(Head, Instant)> = None;
+        loop {
+            let Some(head) = mirror.head()?.and_then(|bytes| whole::<Head>(&bytes, "HEAD")) else {
+                return Ok(());
+            };
+            if is_of(&head, &own) {
+                return Ok(());
+            }
+            match &watched {
+                None => {
+                    log::info!(
+                        "life {} of another node has written letters by this name: waiting for {} s whether it still does",
+                        head.epoch,
+                        self.window.as_secs()
+                    );
+                    self.tell(Event::NotLinked)?;
+                    watched = Some((head, Instant::now()));
+                }
+                Some((seen, _)) if *seen != head => return Err(twin(head)),
+                Some((_, since)) if since.elapsed() >= self.window => return Ok(()),
+                Some(_) => {}
+            }
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -183,6 +249,18 @@ impl Mailbox {
             complaints.say(&e);
             return Ok(());
         }
+        // A new life of gqd wants a sign of life before it believes what stands here.
+        if session.theirs.as_ref().is_none_or(|theirs| theirs.epoch != head.epoch) {
+            session.put_head()?;
+        }
+        if head.node_id.is_some() && head.node_id != session.own.node_id {
+            complaints.say(&FilesError::NotListened);
+            session.theirs = Some(head);
+            return Ok(());
+        }
+        if let Some(why) = &head.refusal {
+            complaints.say(&LinkError::Refused(why.clone()));
+        }
         if session.theirs.as_ref() != Some(&head) {
             if head.ack_epoch == session.own.epoch {
                 session.writer.forget_up_to(head.ack)?;
@@ -198,8 +276,16 @@ impl Mailbox {
 }
 
 impl Session {
+    /// Sees that what stands here is what this life wrote: whoever was stopped for long may have been taken for gone.
+    fn look_behind(&mut self) -> Result<(), FilesError> {
+        match self.mirror.head()?.and_then(|bytes| whole::<Head>(&bytes, "HEAD")) {
+            Some(head) if !is_of(&head, &self.own) => Err(twin(head)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn put_head(&mut self) -> Result<(), FilesError> {
-        self.own.beat = self.own.beat.saturating_add(1);
+        self.own.beat = boot_millis().max(self.own.beat.saturating_add(1));
         self.writer.put_head(&seal(&self.own)?)?;
         self.beaten = Instant::now();
         Ok(())
@@ -229,6 +315,20 @@ impl Session {
         }
         Ok(look.letters)
     }
+}
+
+/// Whether a head is of the same node in the same boot.
+fn is_of(head: &Head, own: &Head) -> bool {
+    head.node_id == own.node_id && head.boot == own.boot
+}
+
+fn twin(head: Head) -> FilesError {
+    FilesError::Twin { boot: boot_of(&head), node: head.node, epoch: head.epoch }
+}
+
+/// The boot of a head in words.
+fn boot_of(head: &Head) -> String {
+    head.boot.map(|boot| format!(", boot {boot}")).unwrap_or_default()
 }
 
 /// Unseals a line; none when it is not whole yet, or not what it should be, which is said.

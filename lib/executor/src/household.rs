@@ -9,9 +9,10 @@ use crate::{
     event::Event,
     fitting::Fitting,
     health::Health,
+    life::Life,
     link::{LinkError, Out},
     runs::Runs,
-    site::{Site, StartError, life},
+    site::{Site, StartError},
     spares::Spares,
     trouble::Trouble,
     watcher::Watcher,
@@ -19,10 +20,9 @@ use crate::{
 use crossbeam_channel::{Receiver, Sender, select};
 use gq_daemon::{Signal, now};
 use gq_failpoint::{Step, step};
-use gq_model::{Epoch, Reason, RunKey, Seq};
+use gq_model::{Beat, Reason, RunKey, Seq};
 use gq_nodecore::{Effect, Hands, Input, Node, Record, TurnAway};
 use gq_nodelog::Log;
-use gq_proto::{Head, LETTER_VERSION};
 use std::{
     io,
     path::PathBuf,
@@ -54,7 +54,7 @@ pub struct Household {
     /// The processes.
     pub runs: Runs,
     /// This life.
-    pub epoch: Epoch,
+    pub life: Life,
     /// Who watches the log and the supervisors.
     pub watcher: Watcher,
     /// Who cleans up.
@@ -96,7 +96,9 @@ pub struct Loose {
     pub(crate) later: Vec<Effect>,
     /// Why a controller was turned away; said once.
     turned_away: Option<TurnAway>,
-    beats: u64,
+    /// The last sign of life, and when the next one is due.
+    pub(crate) beat: Beat,
+    pub(crate) beat_due: Option<Instant>,
     is_ready: bool,
 }
 
@@ -118,7 +120,7 @@ impl Household {
     pub fn serve(&mut self) -> Stop {
         let mut next_tick = Instant::now() + TICK;
         loop {
-            let dues = [self.loose.ack_due, self.loose.starts_due];
+            let dues = [self.loose.ack_due, self.loose.starts_due, self.loose.beat_due];
             let wake = dues.into_iter().flatten().fold(next_tick, Instant::min);
             let mut batch = Vec::new();
             let mut told = None;
@@ -140,6 +142,7 @@ impl Household {
             if self.loose.starts_due.is_some_and(|due| due <= time) {
                 self.report_now();
             }
+            self.beat(time);
             if self.loose.ack_due.is_some_and(|due| due <= time) {
                 self.send(Vec::new());
             }
@@ -230,6 +233,7 @@ impl Household {
                     log::info!("linked to gqd (its life {})", head.epoch);
                 }
                 self.loose.acked = Seq(0);
+                self.loose.beat_due = out.wants_beats().then(Instant::now);
                 self.link = Some((number, out));
                 self.decide(Input::LinkUp, todo);
             }
@@ -238,15 +242,17 @@ impl Household {
                     self.hear(&head, todo)?;
                 }
             }
-            Event::Letters(number, ack, orders) => {
+            Event::Letters(number, said, orders) => {
                 if self.is_link(number) {
-                    if let Some(up_to) = ack {
-                        self.decide(Input::Acked { epoch: self.epoch, up_to }, todo);
+                    if let Some((up_to, _)) = said {
+                        self.decide(Input::Acked { epoch: self.life.epoch, up_to }, todo);
                     }
                     for order in orders {
                         let (seq, order) = (order.seq, border::from_order(order.body));
                         step(Step::OrderTake, || self.decide(Input::Order { seq, order, at: now() }, todo));
                     }
+                    // A frame brings all that was written before it was.
+                    self.seen(said.map_or(Beat(0), |(_, beat)| beat), self.node.taken(), todo);
                 }
             }
             Event::Unlinked(number) => {
@@ -260,34 +266,6 @@ impl Household {
 
     fn is_link(&self, number: u64) -> bool {
         self.link.as_ref().is_some_and(|(current, _)| *current == number)
-    }
-
-    /// Takes in a controller's head. A controller that knows a later life of this node ends this one: its numbers could
-    /// not be told from those.
-    fn hear(&mut self, head: &Head, todo: &mut Vec<Effect>) -> Result<(), Stop> {
-        if head.ack_epoch > self.epoch {
-            self.log.append(&life(head.ack_epoch, self.site.boot, &self.node))?;
-            self.log.sync()?;
-            return Err(Stop::Broken(StartError::LaterLife(head.ack_epoch, self.epoch)));
-        }
-        self.decide(Input::Head(border::from_head(head)), todo);
-        Ok(())
-    }
-
-    fn head(&mut self) -> Head {
-        self.loose.beats += 1;
-        Head {
-            version: LETTER_VERSION,
-            cluster: self.site.parties.cluster,
-            node: self.site.parties.node.clone(),
-            epoch: self.epoch,
-            boot: Some(self.site.boot),
-            beat: self.loose.beats,
-            lowest: self.node.lowest(),
-            highest: self.node.highest(),
-            ack_epoch: self.node.controller(),
-            ack: self.node.taken(),
-        }
     }
 
     /// Does what was decided, in the order that `gq-nodecore` says.
@@ -317,6 +295,7 @@ impl Household {
                     if !std::mem::replace(&mut said, true) {
                         log::error!("{e}; no orders are taken and nothing is reported until there is room");
                     }
+                    self.beat(Instant::now());
                     if self.signals.recv_timeout(FULL_DISK) == Ok(Signal::Stop) {
                         return Err(Stop::Asked);
                     }
@@ -332,7 +311,7 @@ impl Household {
         let letters = self.node.number();
         if !letters.is_empty() {
             let letters = letters.into_iter();
-            let epoch = self.epoch;
+            let epoch = self.life.epoch;
             self.send(letters.map(|(seq, report)| border::to_letter(seq, epoch, report)).collect());
         } else if self.link.is_some() && self.node.taken() > self.loose.acked && self.loose.ack_due.is_none()
         {
@@ -341,10 +320,14 @@ impl Household {
     }
 
     fn send(&mut self, letters: Vec<gq_proto::Report>) {
+        self.send_with(Beat(0), letters);
+    }
+
+    pub(crate) fn send_with(&mut self, beat: Beat, letters: Vec<gq_proto::Report>) {
         self.loose.ack_due = None;
         let Some((_, out)) = &self.link else { return };
         let ack = self.node.taken();
-        match step(Step::ReportSend, || out.send(ack, letters)) {
+        match step(Step::ReportSend, || out.send(ack, beat, letters)) {
             Ok(()) => self.loose.acked = ack,
             Err(e) => {
                 if !matches!(e, LinkError::Stopping) {
@@ -358,7 +341,7 @@ impl Household {
     fn unlink(&mut self) {
         if let Some((_, out)) = self.link.take() {
             out.close();
-            self.loose.ack_due = None;
+            (self.loose.ack_due, self.loose.beat_due) = (None, None);
             self.node.decide(Input::LinkDown);
         }
     }
@@ -410,7 +393,7 @@ impl Household {
 
     /// Begins a new segment of the log when the current one is long, and drops those that nobody needs.
     pub(crate) fn shorten_log(&mut self) -> Result<(), Stop> {
-        let head = life(self.epoch, self.site.boot, &self.node);
+        let head = self.life.record(self.site.boot, &self.node);
         let shortened = self.log.rotate_if(SEGMENT, &head).and_then(|_| {
             let live = self.node.kept().collect();
             self.log.drop_segments(&live)
@@ -490,7 +473,9 @@ impl Hands for Household {
             Effect::Append(record) => todo.push(Effect::Append(record)),
             Effect::Launch(assignment) => self.launch(&assignment, todo),
             Effect::Control(key, control) => {
-                if !step(Step::RunTell, || self.runs.control(key, border::to_host(control))) {
+                // Another lease follows.
+                let is_passing = matches!(control, gq_nodecore::Control::Lease(_));
+                if !step(Step::RunTell, || self.runs.control(key, border::to_host(control))) && !is_passing {
                     self.loose.later.push(Effect::Control(key, control));
                 }
             }
@@ -518,7 +503,7 @@ impl Hands for Household {
     }
 }
 
-fn turned_away(effects: &[Effect]) -> Option<TurnAway> {
+pub(crate) fn turned_away(effects: &[Effect]) -> Option<TurnAway> {
     effects.iter().find_map(|effect| match effect {
         Effect::TurnAway(why) => Some(*why),
         _ => None,

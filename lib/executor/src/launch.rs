@@ -191,6 +191,7 @@ impl Household {
                 other => io::Error::other(other),
             })?,
             serves_root: matches!(self.site.serves, Serves::Only(uid) if uid.0 == 0),
+            lease: self.node.leased_until(key),
             around: &around,
         };
         let supervisor = step(Step::RunSpawn, || spawn_supervisor(request))?;

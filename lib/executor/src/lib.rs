@@ -15,9 +15,11 @@ mod event;
 mod files;
 mod fitting;
 mod folders;
+mod heads;
 mod health;
 mod household;
 mod launch;
+mod life;
 mod link;
 mod runs;
 mod site;
@@ -27,6 +29,7 @@ mod watcher;
 
 // How the node's mind is written and said: the simulator of the whole uses it as it is.
 pub use border::{from_disk, from_head, from_order, to_disk, to_letter};
+pub use life::Life;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crossbeam_channel::{Receiver, bounded};
@@ -118,9 +121,9 @@ fn serve(options: &ArgMatches) -> Result<(), StartError> {
 fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let system = |what| move |e| StartError::System(what, e);
     let mut ballast = ballast::Ballast::of(&site.folder);
-    let (log, mut node, runs, epoch) = site.begin(&mut ballast)?;
+    let site::Begun { log, mut node, runs, life } = site.begin(&mut ballast)?;
     node.expect_epilog(site.around().epilog.is_some());
-    log::info!("node {} of cluster {}: life {epoch}", site.parties.node, site.config.cluster.name);
+    log::info!("node {} of cluster {}: life {}", site.parties.node, site.config.cluster.name, life.epoch);
     site.look_at_hooks();
     let (tell, events) = bounded(event::MAX_EVENTS);
     let watcher = watcher::Watcher::start(log.watch()?, tell.clone())
@@ -134,7 +137,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         node,
         log,
         runs,
-        epoch,
+        life,
         watcher,
         broom,
         fitting,
@@ -153,7 +156,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
             let site = &household.site;
             let parties = site.parties.clone();
             let started = if site.files {
-                files::start(site.config.cluster.spool_dir.clone(), site.gqd, parties, tell)
+                files::start(&site.config.cluster, site.gqd, parties, tell)
             } else {
                 link::start(site.config.sock(), parties, tell)
             };

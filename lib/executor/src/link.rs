@@ -4,7 +4,7 @@
 use crate::{event::Event, files::Outgoing};
 use crossbeam_channel::{Sender, TrySendError, bounded};
 use gq_ipc::{Conn, IpcError};
-use gq_model::{ClusterId, NodeName, Seq, Uid};
+use gq_model::{Beat, ClusterId, NodeName, Seq, Uid};
 use gq_proto::{
     ASK_VERSION, Ask, Asked, Head, LETTER_VERSION, Letters, MAX_FRAME, MAX_LIST_FRAME, OrderBody, Reply,
     Report,
@@ -78,18 +78,23 @@ pub enum Out {
 }
 
 impl Out {
-    /// Sends an acknowledgement and letters.
+    /// Sends an acknowledgement and letters, and over the socket a sign of life, if there is one.
     ///
     /// # Errors
     /// [`LinkError`]; close the link then: what was not acknowledged is sent again over the next one.
-    pub fn send(&self, ack: Seq, letters: Vec<Report>) -> Result<(), LinkError> {
+    pub fn send(&self, ack: Seq, beat: Beat, letters: Vec<Report>) -> Result<(), LinkError> {
         match self {
-            Self::Socket(conn) => send_frames(conn, Letters { ack, letters }),
+            Self::Socket(conn) => send_frames(conn, Letters { ack, beat, letters }),
             Self::Files(give) => give.try_send(Outgoing { ack, letters }).map_err(|e| match e {
                 TrySendError::Full(_) => LinkError::Slow,
                 TrySendError::Disconnected(_) => LinkError::Stopping,
             }),
         }
+    }
+
+    /// Whether signs of life have to be sent; the thread that writes files gives its own.
+    pub const fn wants_beats(&self) -> bool {
+        matches!(self, Self::Socket(_))
     }
 
     /// Closes the link; its thread tries again after a while.
@@ -105,13 +110,13 @@ impl Out {
 /// Sends letters in one frame, or in as many as they need.
 fn send_frames(conn: &Conn, letters: Letters<gq_proto::ReportBody>) -> Result<(), LinkError> {
     let bytes = serde_json::to_vec(&letters)?;
-    let Letters { ack, letters: mut first } = letters;
+    let Letters { ack, beat, letters: mut first } = letters;
     if bytes.len() <= MAX_FRAME || first.len() < 2 {
         return Ok(conn.send(&bytes)?);
     }
     let second = first.split_off(first.len() / 2);
-    send_frames(conn, Letters { ack, letters: first })?;
-    send_frames(conn, Letters { ack, letters: second })
+    send_frames(conn, Letters { ack, beat, letters: first })?;
+    send_frames(conn, Letters { ack, beat, letters: second })
 }
 
 impl Parties {
@@ -261,7 +266,7 @@ impl Dialler {
                 Err(e) => return Err(e.into()),
             };
             let letters: Letters<OrderBody> = serde_json::from_slice(&frame)?;
-            let event = Event::Letters(self.number, Some(letters.ack), letters.letters);
+            let event = Event::Letters(self.number, Some((letters.ack, letters.beat)), letters.letters);
             self.events.send(event).map_err(|_| LinkError::Stopping)?;
         }
     }

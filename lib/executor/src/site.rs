@@ -4,6 +4,7 @@ use crate::{
     ballast::Ballast,
     border,
     folders::{FolderError, make_safe},
+    life::Life,
     link::Parties,
     runs::Runs,
 };
@@ -13,7 +14,7 @@ use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
 use gq_failpoint::{Step, step};
 use gq_host::{Around, ContainerCommand, HookFolder, Survivor};
-use gq_model::{BootId, Epoch, IdError, MiB, NodeName, RunKey, Seq, Uid};
+use gq_model::{BootId, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
 use gq_nodelog::{Log, LogError, Record, Taken};
 use gq_spool::{SpoolError, read_cluster_id};
@@ -64,6 +65,11 @@ pub enum StartError {
         "gqd knows life {0} of this node, and this is {1}: an old copy of the node's folder? start again"
     )]
     LaterLife(Epoch, Epoch),
+    /// The controller has heard of a life that the log knows nothing of.
+    #[error(
+        "gqd knows life {0} of this node, and its log none after {1}: it is an old copy, and nothing is known of what ran since; it goes on as another node of this name: start again"
+    )]
+    OldCopy(Epoch, Epoch),
     /// The system refuses something.
     #[error("{0}: {1}")]
     System(&'static str, #[source] io::Error),
@@ -142,37 +148,31 @@ impl Site {
     /// Opens the log, which keeps a second `gqnode` out, and begins a new life; on a full disk at the ballast's cost.
     ///
     /// # Errors
-    /// [`StartError::Log`].
-    pub fn begin(&self, ballast: &mut Ballast) -> Result<(Log, Node, Runs, Epoch), StartError> {
+    /// [`StartError::Log`]; [`StartError::System`] when a log without an identity gets none.
+    pub fn begin(&self, ballast: &mut Ballast) -> Result<Begun, StartError> {
         match self.try_to_begin() {
             Err(StartError::Log(e)) if e.is_disk_full() && ballast.drop() => self.try_to_begin(),
             begun => begun,
         }
     }
 
-    fn try_to_begin(&self) -> Result<(Log, Node, Runs, Epoch), StartError> {
+    fn try_to_begin(&self) -> Result<Begun, StartError> {
         let (mut log, mut records) = self.open_log()?;
         let survivors = self.survivors(&records)?;
         log.append_all(&survivors)?;
         records.extend(survivors);
-        let lived = records.iter().filter_map(|record| match record {
-            Record::Life { epoch, .. } => Some(epoch.0),
-            _ => None,
-        });
-        // It grows with every start, not only with every boot: reports are numbered from 1 in each life, so that nothing
-        // but results must be kept. In a new folder no earlier life is known: the clock makes it a later one all the same; in
-        // milliseconds, since two lives may well begin within a second.
         let clock = u64::try_from(gq_daemon::now().0 / 1_000).unwrap_or(0);
-        let epoch = Epoch(lived.max().unwrap_or(0).saturating_add(1).max(clock));
+        let life = Life::after(&records, clock, new_id)?;
         let mut runs = Runs::default();
         for record in &records {
             runs.note(record);
         }
-        let me = Identity { node: self.parties.node.clone(), boot: self.boot, epoch, serves: self.serves };
+        let (name, boot, serves) = (self.parties.node.clone(), self.boot, self.serves);
+        let me = Identity { node: name, id: life.id, boot, epoch: life.epoch, serves };
         let node = Node::restore(me, records.into_iter().map(border::from_disk));
-        step(Step::NodeLife, || log.append(&life(epoch, self.boot, &node)))?;
+        step(Step::NodeLife, || log.append(&life.record(self.boot, &node)))?;
         step(Step::NodeLifeSync, || log.sync())?;
-        Ok((log, node, runs, epoch))
+        Ok(Begun { log, node, runs, life })
     }
 
     /// Opens the log. A `gqnode` that was killed while it launched a supervisor holds the lock until that supervisor has
@@ -270,9 +270,24 @@ impl Site {
     }
 }
 
-/// What must be known of a life however old the log is.
-pub fn life(epoch: Epoch, boot: BootId, node: &Node) -> Record {
-    Record::Life { epoch, boot, controller: node.controller(), taken: node.taken() }
+/// What a life begins with.
+pub struct Begun {
+    /// The log.
+    pub log: Log,
+    /// The mind.
+    pub node: Node,
+    /// The processes.
+    pub runs: Runs,
+    /// Which life it is.
+    pub life: Life,
+}
+
+/// The identity of a node that is new.
+///
+/// # Errors
+/// [`StartError::System`].
+pub fn new_id() -> Result<NodeId, StartError> {
+    gq_host::random_bytes().map(NodeId).map_err(|e| StartError::System("/dev/urandom", e))
 }
 
 fn node_name(given: Option<&String>) -> Result<NodeName, StartError> {

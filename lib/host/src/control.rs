@@ -35,6 +35,8 @@ pub enum Control {
     Suspend,
     /// Let them go on.
     Resume,
+    /// The run may go on until so many seconds after the boot of the machine.
+    Lease(u32),
 }
 
 /// Stands above the kind in every word, so that a stray `sigqueue` is not taken for one.
@@ -54,6 +56,7 @@ impl Control {
             Self::Limit(limit) => (0x111, limit.map_or(UNLIMITED, u64::from)),
             Self::Suspend => (0x112, 0),
             Self::Resume => (0x113, 0),
+            Self::Lease(until) => (0x114, u64::from(until)),
             Self::Signal(n, to) => (u64::from(n), to as u64),
         };
         MAGIC | kind | value << VALUE
@@ -73,6 +76,7 @@ impl Control {
             0x111 => Some(Self::Limit(Some(u32::try_from(value).ok()?))),
             0x112 => (value == 0).then_some(Self::Suspend),
             0x113 => (value == 0).then_some(Self::Resume),
+            0x114 => u32::try_from(value).ok().map(Self::Lease),
             n => {
                 let all = [SignalTo::All, SignalTo::Batch, SignalTo::Steps];
                 let to = all.into_iter().find(|to| *to as u64 == value)?;
@@ -226,6 +230,7 @@ mod tests {
         all.extend(stops.iter().flat_map(|kind| reasons.iter().map(|why| Control::Stop(*kind, *why))));
         all.extend(EndReason::ALL.map(Control::Warn));
         all.extend([None, Some(0), Some(1), Some(u32::MAX - 1)].map(Control::Limit));
+        all.extend([0, 1, u32::MAX].map(Control::Lease));
         for to in [SignalTo::All, SignalTo::Batch, SignalTo::Steps] {
             all.extend((0..=255).map(|n| Control::Signal(n, to)));
         }

@@ -31,14 +31,16 @@ pub use inbox::{Event, Inbox, reset_signals};
 pub use launch::{ExecTrouble, execute, execute_program, fork, own_session, settle, sleep_exactly};
 pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
-pub use machine::{boot_clock, boot_id, cpu_count, is_exhausted, is_shortage, memory, now, words};
+pub use machine::{
+    boot_clock, boot_id, cpu_count, is_exhausted, is_shortage, memory, now, random_bytes, words,
+};
 pub use pipe::{patient_pipe, read_available};
 pub use process::{living_process, process_start};
 pub use removal::{empty_folder, is_empty_folder, remove_folder};
 pub use scratch::{make_scratch, open_scratch};
 pub use spawn::{
-    Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, SpawnRequest, block_control_signal,
-    lock_folder, spawn_supervisor,
+    Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_LEASE, ENV_ROOT, ENV_SPOOL, SpawnRequest,
+    block_control_signal, lock_folder, spawn_supervisor,
 };
 pub use stdio::{
     NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,

@@ -2,7 +2,8 @@
 
 use gq_model::{BootId, MiB, Timestamp};
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -13,6 +14,16 @@ use std::{
 pub fn boot_id() -> io::Result<BootId> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     text.trim().replace('-', "").parse().map_err(io::Error::other)
+}
+
+/// So many bytes that nobody can foretell.
+///
+/// # Errors
+/// When `/dev/urandom` cannot be read.
+pub fn random_bytes() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// How long ago the machine was booted, suspensions included. A change of the wall clock does not move it.

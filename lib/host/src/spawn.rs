@@ -6,7 +6,7 @@ use crate::{
     control::{Supervisor, control_signal},
     user::Account,
 };
-use gq_model::RunKey;
+use gq_model::{RunKey, Seconds};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -27,6 +27,10 @@ pub const ENV_BECOMING: &str = "GQSTEP_BECOMING";
 pub const ENV_SPOOL: &str = "GQSTEP_SPOOL";
 /// Variable of a supervisor's environment: `1` when it may run jobs of root.
 pub const ENV_ROOT: &str = "GQSTEP_ROOT";
+
+/// Variable of a supervisor's environment: until when its run may go on if it hears nothing more, in seconds after the boot of the
+/// machine; not set when the run has no lease.
+pub const ENV_LEASE: &str = "GQSTEP_LEASE";
 
 /// What `gqnode` knows of the process that becomes the script, so that no supervisor has to find it out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +60,8 @@ pub struct SpawnRequest<'a> {
     pub log: OwnedFd,
     /// Whether jobs of root are served: only under `user = "root"`.
     pub serves_root: bool,
+    /// Until when the run may go on if it hears nothing more, in seconds after the boot of the machine; none when it has no lease.
+    pub lease: Option<Seconds>,
     /// What the site does around the run.
     pub around: &'a Around,
 }
@@ -96,6 +102,9 @@ pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Supervisor> {
         .envs(gq_failpoint::handed_on());
     if request.serves_root {
         command.env(ENV_ROOT, "1");
+    }
+    if let Some(until) = request.lease {
+        command.env(ENV_LEASE, until.0.to_string());
     }
     if *request.around != Around::default() {
         command.env(ENV_AROUND, serde_json::to_string(request.around)?);

@@ -1,7 +1,7 @@
 //! Assignments: what one run is to be and what it holds; written by the controller, kept by the node, obeyed by the
 //! supervisor. A document (see the crate's head): new fields take a serde default.
 
-use crate::{BootId, CardUse, JobId, MiB, NodeName, RunKey, Seconds, SignalAsk, TaskIndex, Uid};
+use crate::{BootId, CardUse, JobId, MiB, NodeId, NodeName, RunKey, Seconds, SignalAsk, TaskIndex, Uid};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,12 @@ pub struct Assignment {
     /// Whether it may run again, so that it gets a folder for checkpoints.
     #[serde(default)]
     pub may_run_again: bool,
+    /// The identity of the node it is meant for; another one refuses it. None means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
+    /// How long it goes on when its node is cut off from the controller; none means for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Seconds>,
 }
 
 /// Why a run is being ended, as its script and epilog are told.
@@ -118,12 +124,21 @@ pub enum EndReason {
     Requeue,
     /// Its node is being drained.
     Drain,
+    /// Its node is cut off from the controller.
+    NodeLost,
 }
 
 impl EndReason {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::TimeLimit, Self::Deadline, Self::Preemption, Self::Cancel, Self::Requeue, Self::Drain];
+    pub const ALL: [Self; 7] = [
+        Self::TimeLimit,
+        Self::Deadline,
+        Self::Preemption,
+        Self::Cancel,
+        Self::Requeue,
+        Self::Drain,
+        Self::NodeLost,
+    ];
     /// The word in `GQ_END_REASON`.
     pub const fn word(self) -> &'static str {
         match self {
@@ -133,6 +148,7 @@ impl EndReason {
             Self::Cancel => "cancel",
             Self::Requeue => "requeue",
             Self::Drain => "drain",
+            Self::NodeLost => "node-lost",
         }
     }
 }

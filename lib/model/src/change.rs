@@ -1,6 +1,6 @@
 //! Changes: what may be said anew of a job that was submitted.
 
-use crate::{Dependency, TimeAsk, Timestamp};
+use crate::{Dependency, Requeue, TimeAsk, Timestamp};
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
@@ -30,5 +30,5 @@ pub enum Change {
     /// By when it must have ended; none means whenever.
     Deadline(Option<Timestamp>),
     /// Whether it may run again after its node failed or it made room.
-    Requeue(bool),
+    Requeue(Requeue),
 }

@@ -42,6 +42,8 @@ number!(/// The number of a letter in one direction.
     Seq(u64));
 number!(/// The count of a sender's lives.
     Epoch(u64));
+number!(/// A node's sign of life: its boot clock when it gave it, in milliseconds; 0 is none.
+    Beat(u64));
 
 /// What names one run: the job, the task and the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -120,6 +122,8 @@ hex128!(/// The identity of one cluster (one state directory).
     ClusterId);
 hex128!(/// The identity of one boot of a machine (`/proc/sys/kernel/random/boot_id` without its dashes).
     BootId);
+hex128!(/// The identity of a node: made with its log, and made anew when that is lost, since nothing is known then of what ran before.
+    NodeId);
 
 /// A node's name: 1 to 63 letters, digits, `-`, `_` or `.`, beginning with a letter or digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -35,7 +35,8 @@ pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};
 pub use duration::{DurationError, format_limit, parse_duration, parse_limit};
 pub use hostlist::{HostListError, MAX_HOSTS, compress_hosts, expand_hosts};
 pub use ids::{
-    BootId, ClusterId, Epoch, IdError, JobId, JobRef, NodeName, RunKey, RunNumber, Seq, TaskIndex, Token, Uid,
+    Beat, BootId, ClusterId, Epoch, IdError, JobId, JobRef, NodeId, NodeName, RunKey, RunNumber, Seq,
+    TaskIndex, Token, Uid,
 };
 pub use index_set::IndexSet;
 pub use mig::{Grid, MAX_UNITS, Placement, Profile, profile_memory};
@@ -47,8 +48,8 @@ pub use recipient::{MAX_RECIPIENTS, RecipientError, parse_recipients};
 pub use size::{SizeError, format_size, parse_size};
 pub use spec::{
     CardAsk, JobSpec, LicenceAsk, MAX_COMMENT, MAX_ITEM, MAX_JOB_FILE, MAX_NAME, MAX_REQUEST, MAX_RETRIES,
-    MAX_SCRIPT, MAX_SIGNAL, MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, RESOURCE_LIMITS, ResourceLimit,
-    RetryAsk, SignalAsk, TestRun, TimeAsk, WaitEnd,
+    MAX_SCRIPT, MAX_SIGNAL, MailAsk, MailOn, MaxWait, MemoryAsk, OpenMode, RESOURCE_LIMITS, Requeue,
+    ResourceLimit, RetryAsk, SignalAsk, TestRun, TimeAsk, WaitEnd,
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};

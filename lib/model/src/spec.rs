@@ -150,6 +150,59 @@ pub struct RetryAsk {
     pub exits: Vec<u8>,
 }
 
+/// Whether a job runs again by itself after its node failed or it made room (`--requeue`, `--no-requeue`). In its serial form `true`,
+/// `false` or `"on-lost"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RequeueForm", into = "RequeueForm")]
+pub enum Requeue {
+    /// Never.
+    Never,
+    /// When it is known that its run is dead.
+    Dead,
+    /// Also when its node was out of sight for so long that its run has ended itself.
+    OnLost,
+}
+
+impl Requeue {
+    /// Whether it runs again at all.
+    pub const fn is_wanted(self) -> bool {
+        matches!(self, Self::Dead | Self::OnLost)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum RequeueForm {
+    Plain(bool),
+    Word(RequeueWord),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RequeueWord {
+    OnLost,
+}
+
+impl From<RequeueForm> for Requeue {
+    fn from(form: RequeueForm) -> Self {
+        match form {
+            RequeueForm::Plain(false) => Self::Never,
+            RequeueForm::Plain(true) => Self::Dead,
+            RequeueForm::Word(RequeueWord::OnLost) => Self::OnLost,
+        }
+    }
+}
+
+impl From<Requeue> for RequeueForm {
+    fn from(requeue: Requeue) -> Self {
+        match requeue {
+            Requeue::Never => Self::Plain(false),
+            Requeue::Dead => Self::Plain(true),
+            Requeue::OnLost => Self::Word(RequeueWord::OnLost),
+        }
+    }
+}
+
 /// What a user wants a message about (`--mail-type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MailOn {
@@ -303,7 +356,7 @@ pub struct JobSpec {
     pub max_wait: Option<MaxWait>,
     /// `--requeue`, `--no-requeue`: whether it may run again after its node failed or it made room; none means as the conf says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requeue: Option<bool>,
+    pub requeue: Option<Requeue>,
     /// `--retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryAsk>,

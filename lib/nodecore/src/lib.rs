@@ -4,11 +4,13 @@
 //! The laws (held by the tests of this crate): an order is taken once, in order; a START of a known run launches
 //! nothing and repeats its last report; two runs of one task never live together; a START that was taken ends in one
 //! end, which is reported in every life of the node until it is acknowledged; a STOP of an unknown run leaves a
-//! tombstone, so that its START cannot come after it.
+//! tombstone, so that its START cannot come after it; a run with a lease begins and goes on only by the controller's word that it sees
+//! this node, given when all orders written before that word were taken.
 #![no_std]
 extern crate alloc;
 
 mod cards;
+mod lease;
 mod node;
 mod outbox;
 mod restore;

@@ -3,6 +3,7 @@
 use crate::{
     Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, Stop,
     StopWhy, TurnAway,
+    lease::Lease,
     outbox::Outbox,
     run::{After, Run, Stage},
     wishes::control,
@@ -14,7 +15,9 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use gq_model::{Assignment, Card, End, Epoch, Fault, Outcome, Reason, RunKey, RunNumber, Seq, Timestamp};
+use gq_model::{
+    Assignment, Beat, Card, End, Epoch, Fault, Outcome, Reason, RunKey, RunNumber, Seq, Timestamp,
+};
 
 /// Most runs a node keeps at a time, the ends that are not acknowledged among them. More are refused.
 pub const MAX_RUNS: usize = 8192;
@@ -34,6 +37,8 @@ pub struct Node {
     /// Highest life of the controller seen.
     pub(crate) controller: Epoch,
     pub(crate) outbox: Outbox,
+    /// A sign of life that the controller saw, and the last order that it had written when it said so: that one has not come yet.
+    pub(crate) unheard: Option<(Beat, Seq)>,
     pub(crate) joined: bool,
     /// The cards as they were told last.
     pub(crate) cards: Vec<Card>,
@@ -55,6 +60,7 @@ impl Node {
             taken: Seq(0),
             controller: Epoch(0),
             outbox: Outbox::default(),
+            unheard: None,
             joined: false,
             cards: Vec::new(),
             cards_next: None,
@@ -128,6 +134,7 @@ impl Node {
             Input::LinkDown => self.outbox.link(false),
             Input::Order { seq, order, at } => self.order(seq, order, at, &mut todo),
             Input::Acked { epoch, up_to } => self.acked(epoch, up_to, &mut todo),
+            Input::Seen { beat, up_to } => self.seen(beat, up_to, &mut todo),
             Input::Logged(record) => self.logged(record, &mut todo),
             Input::LaunchFailed { key, reason, detail } => {
                 let failed = self.runs.get(&key).is_some_and(|run| matches!(run.stage, Stage::Launching));
@@ -185,7 +192,8 @@ impl Node {
         self.cards.clone_from(&machine.cards);
         let live = self.runs.iter().filter(|(_, run)| !run.is_over());
         let runs = live.map(|(key, run)| LiveRun { key: *key, started: run.started }).collect();
-        self.outbox.push(Report::Joined { boot: self.me.boot, machine, runs, taken: self.taken });
+        let (boot, id) = (self.me.boot, self.me.id);
+        self.outbox.push(Report::Joined { boot, id, machine, runs, taken: self.taken });
         self.tell_trouble();
         for (key, run) in &self.runs {
             let owed = match (&run.stage, run.exited) {
@@ -233,6 +241,9 @@ impl Node {
                 self.steer(&order, todo);
             }
         }
+        if let Some((beat, up_to)) = self.unheard.take() {
+            self.seen(beat, up_to, todo);
+        }
     }
 
     /// Passes on what is wanted of a run that goes on.
@@ -278,23 +289,25 @@ impl Node {
     pub(crate) fn enter(&mut self, assignment: Box<Assignment>) {
         let (key, boot, refusal) = (assignment.key, Some(assignment.boot), self.refusal(&assignment));
         let has_cards = !assignment.cards.is_empty();
+        let lease = assignment.lease.map(Lease::of);
         self.dig_up(key);
-        let run = Run { assignment: Some(assignment), boot, refusal, has_cards, ..Run::unknown() };
+        let run = Run { assignment: Some(assignment), boot, refusal, has_cards, lease, ..Run::unknown() };
         self.runs.insert(key, run);
     }
 
     /// Launches a run of which nothing was executed yet, or refuses it, or holds it until its turn comes.
     fn begin(&mut self, key: RunKey, at: Timestamp, todo: &mut Vec<Effect>) {
-        let earlier = self.earlier_lives(key);
         let Some(run) = self.runs.get_mut(&key) else { return };
+        let is_for_another =
+            run.assignment.as_ref().and_then(|a| a.node_id).is_some_and(|id| id != self.me.id);
         if let Some((fault, detail)) = run.refusal.take() {
             self.refuse(key, fault, Reason::LaunchFailure, detail, todo);
         } else if run.boot != Some(self.me.boot) {
             self.end(key, boot_lost(), at, todo);
-        } else if earlier {
-            run.stage = Stage::Held;
+        } else if is_for_another {
+            self.end(key, memory_lost(), at, todo);
         } else {
-            self.launch(key, todo);
+            self.go(key, todo);
         }
     }
 
@@ -394,6 +407,8 @@ impl Node {
             Stage::Unsure { up } => *up = true,
             Stage::Launching => {
                 run.stage = Stage::Up;
+                let until = run.lease.and_then(|lease| lease.until);
+                todo.extend(until.map(|until| Effect::Control(key, Control::Lease(until))));
                 run.wishes.tell(key, todo);
             }
             Stage::Held | Stage::Up | Stage::Lost(_) | Stage::Vacating(_) | Stage::Over { .. } => {}
@@ -454,7 +469,7 @@ impl Node {
         }
     }
 
-    fn launch(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+    pub(crate) fn launch(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         if let Some(assignment) = run.assignment.take() {
             run.stage = Stage::Launching;
@@ -515,12 +530,12 @@ impl Node {
         }
         let waiting = self.runs.range(task_of(key)).find(|(_, run)| !run.is_over());
         if let Some((next, Run { stage: Stage::Held, .. })) = waiting {
-            self.launch(*next, todo);
+            self.go(*next, todo);
         }
     }
 
     /// Whether an earlier run of the same task is not over.
-    fn earlier_lives(&self, key: RunKey) -> bool {
+    pub(crate) fn earlier_lives(&self, key: RunKey) -> bool {
         self.runs.range(task_of(key)).take_while(|(k, _)| **k < key).any(|(_, run)| !run.is_over())
     }
 
@@ -558,6 +573,11 @@ const fn next(seq: Seq) -> Seq {
 
 fn boot_lost() -> Outcome {
     Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "the machine was booted again")
+}
+
+fn memory_lost() -> Outcome {
+    let detail = "this node has lost its log since";
+    Outcome::without_exit(End::NodeFail, Reason::NodeFailure, detail)
 }
 
 fn stopped(why: StopWhy) -> Outcome {

@@ -1,6 +1,6 @@
 //! A run as the node's mind keeps it: what it is to be, how far it is, what is wanted of it. It moves nothing.
 
-use crate::{Report, wishes::Wishes};
+use crate::{Report, lease::Lease, wishes::Wishes};
 use alloc::{boxed::Box, string::String};
 use gq_model::{Assignment, BootId, Fault, RunKey, Seq, Timestamp};
 
@@ -12,7 +12,7 @@ pub(crate) enum Stage {
         /// Whether its supervisor was up.
         up: bool,
     },
-    /// It waits until an earlier run of its task is over.
+    /// It waits until an earlier run of its task is over, and until its lease begins.
     Held,
     /// Its supervisor was launched and is not up.
     Launching,
@@ -60,6 +60,7 @@ pub(crate) struct Run {
     /// Whether it was suspended (or let go on) last, and when; none when never.
     pub(crate) suspended: Option<(bool, Timestamp)>,
     pub(crate) wishes: Wishes,
+    pub(crate) lease: Option<Lease>,
 }
 
 impl Run {
@@ -74,7 +75,12 @@ impl Run {
             exited: None,
             suspended: None,
             wishes: Wishes::NONE,
+            lease: None,
         }
+    }
+    /// Whether it may be launched as far as its lease goes.
+    pub(crate) fn has_leave(&self) -> bool {
+        self.lease.is_none_or(|lease| lease.until.is_some())
     }
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over { .. })

@@ -3,8 +3,8 @@
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::fmt;
 use gq_model::{
-    Assignment, BootId, Card, EndReason, Epoch, Fault, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Seq,
-    SignalTo, Timestamp, Uid,
+    Assignment, Beat, BootId, Card, EndReason, Epoch, Fault, MiB, NodeId, NodeName, Outcome, Reason, RunKey,
+    Seconds, Seq, SignalTo, Timestamp, Uid,
 };
 
 /// Whose jobs a node runs.
@@ -21,6 +21,8 @@ pub enum Serves {
 pub struct Identity {
     /// Its name.
     pub node: NodeName,
+    /// Which node it is: made with its log.
+    pub id: NodeId,
     /// This boot of its machine.
     pub boot: BootId,
     /// This life of the node: reports are numbered from 1 in it.
@@ -220,6 +222,13 @@ pub enum Input {
         /// The number.
         up_to: Seq,
     },
+    /// The controller has said that it saw this node as it was at `beat`, when it had written orders up to `up_to`.
+    Seen {
+        /// The sign of life that it saw.
+        beat: Beat,
+        /// The last order that it had written when it said so.
+        up_to: Seq,
+    },
     /// Something was read in the log that a supervisor (or this node) wrote.
     Logged(Record),
     /// A supervisor could not be launched.
@@ -271,6 +280,8 @@ pub enum Control {
     Suspend,
     /// Let them go on.
     Resume,
+    /// It may go on until then, so many seconds after the boot of the machine.
+    Lease(Seconds),
 }
 
 /// Why a controller is not listened to.
@@ -362,6 +373,8 @@ pub enum Report {
     Joined {
         /// This boot.
         boot: BootId,
+        /// Which node it is.
+        id: NodeId,
         /// What the machine has.
         machine: Machine,
         /// Runs that live.

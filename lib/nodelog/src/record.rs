@@ -1,7 +1,8 @@
 //! Records: what stands in the node's log. A type family of its own; the documents of `gq-model` are embedded as they are.
 
 use gq_model::{
-    Assignment, BootId, EndReason, Epoch, Fault, Outcome, Reason, RunKey, Seconds, Seq, SignalTo, Timestamp,
+    Assignment, BootId, EndReason, Epoch, Fault, NodeId, Outcome, Reason, RunKey, Seconds, Seq, SignalTo,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,9 @@ pub enum Record {
         epoch: Epoch,
         /// The boot it was written in.
         boot: BootId,
+        /// Which node it is: made with the log. None in logs of old.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
         /// The life of the controller that was heard last.
         controller: Epoch,
         /// Every order up to this number has been taken.

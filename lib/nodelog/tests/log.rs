@@ -13,7 +13,13 @@ fn key(job: u64) -> RunKey {
     RunKey { job: JobId(job), task: TaskIndex(0), run: RunNumber(1) }
 }
 fn life(taken: u64) -> Record {
-    Record::Life { epoch: Epoch(3), boot: BootId([7; 16]), controller: Epoch(2), taken: Seq(taken) }
+    Record::Life {
+        epoch: Epoch(3),
+        boot: BootId([7; 16]),
+        node_id: None,
+        controller: Epoch(2),
+        taken: Seq(taken),
+    }
 }
 fn stop(job: u64) -> Record {
     let what = Taken::Stop { key: key(job), why: Why::Cancel, reason: None };

@@ -200,6 +200,16 @@ pub enum Ask {
         /// Which nodes.
         nodes: Vec<NodeName>,
     },
+    /// Nodes are vouched to be dead: their runs are over (admins). Answer: [`Reply::Done`].
+    Fence {
+        /// Which nodes.
+        nodes: Vec<NodeName>,
+    },
+    /// Nodes are to be listed no more until they come again (admins). Answer: [`Reply::Done`].
+    Forget {
+        /// Which nodes.
+        nodes: Vec<NodeName>,
+    },
     /// Make an advance reservation (admins). Answer: [`Reply::Done`].
     Reserve(ReserveAsk),
     /// Take an advance reservation back (admins). Answer: [`Reply::Done`].

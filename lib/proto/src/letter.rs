@@ -6,13 +6,16 @@
 //! was read.
 
 use gq_model::{
-    Assignment, BootId, Card, ClusterId, EndReason, Epoch, MiB, NodeName, Outcome, RunKey, Seconds, Seq,
-    SignalTo, Timestamp,
+    Assignment, Beat, BootId, Card, ClusterId, EndReason, Epoch, MiB, NodeId, NodeName, Outcome, RunKey,
+    Seconds, Seq, SignalTo, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 /// The version of all letters between controller and node.
 pub const LETTER_VERSION: u32 = 1;
+
+/// Longest refusal in a [`Head`], in bytes.
+pub const MAX_REFUSAL: usize = 1024;
 
 /// The state of one direction, as its sender sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +31,14 @@ pub struct Head {
     /// The node's boot; none from the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootId>,
-    /// Grows with every writing of `HEAD`: a sign of life.
+    /// Which node: the sender, or the one that the controller listens to; none when it listens to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
+    /// Grows with every writing of `HEAD`: a sign of life. A node's is a [`Beat`].
     pub beat: u64,
+    /// From the controller: the last sign of life that it saw in the life `ack_epoch`.
+    #[serde(default)]
+    pub seen: Beat,
     /// Lowest number still kept; `highest + 1` when none is.
     pub lowest: Seq,
     /// Highest number written; 0 when none was.
@@ -38,6 +47,9 @@ pub struct Head {
     pub ack_epoch: Epoch,
     /// Every letter of the other side up to this number has been taken.
     pub ack: Seq,
+    /// From the controller: why it does not listen to the node that wrote last; of at most [`MAX_REFUSAL`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 /// A numbered letter.
@@ -56,6 +68,9 @@ pub struct Letter<B> {
 pub struct Letters<B> {
     /// Every letter of the other side up to this number has been taken.
     pub ack: Seq,
+    /// From a node: a sign of life, when it gives one; from the controller: the last that it saw in the node's present life.
+    #[serde(default)]
+    pub beat: Beat,
     /// Letters, in order.
     pub letters: Vec<Letter<B>>,
 }
@@ -145,6 +160,9 @@ pub enum ReportBody {
     Joined {
         /// This boot of the node.
         boot: BootId,
+        /// Which node it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
         /// Cpus found.
         cpus: u32,
         /// Memory found.

@@ -17,7 +17,8 @@ pub use ask::{
 };
 pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, sha256_hex};
 pub use letter::{
-    Head, LETTER_VERSION, Letter, Letters, LiveRun, Order, OrderBody, Report, ReportBody, StopWhy,
+    Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_REFUSAL, Order, OrderBody, Report, ReportBody,
+    StopWhy,
 };
 pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};

@@ -56,7 +56,7 @@ impl Reading {
 mod tests {
     use super::*;
     use crate::{LETTER_VERSION, Report, ReportBody};
-    use gq_model::{ClusterId, Epoch};
+    use gq_model::{Beat, ClusterId, Epoch};
     use std::convert::Infallible;
 
     fn head(lowest: u64, highest: u64) -> Head {
@@ -66,6 +66,9 @@ mod tests {
             node: "ws1".parse().unwrap(),
             epoch: Epoch(1),
             boot: None,
+            node_id: None,
+            seen: Beat(0),
+            refusal: None,
             beat: 1,
             lowest: Seq(lowest),
             highest: Seq(highest),

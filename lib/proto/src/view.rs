@@ -243,7 +243,8 @@ pub struct CardView {
 pub struct NodeView {
     /// Its name.
     pub name: NodeName,
-    /// `idle`, `mixed`, `allocated`, `draining`, `drained`, `suspect`, `lost` or `absent` (declared, never seen).
+    /// `idle`, `mixed`, `allocated`, `draining`, `drained`, `clearing` (it ends runs that nobody waits for any more), `suspect`, `lost` or
+    /// `absent` (declared, never seen).
     pub state: String,
     /// Why it is drained, or what is wrong with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -160,6 +160,8 @@ fn begin(
         key,
         node: start.node,
         boot,
+        node_id: None,
+        lease: None,
         cpus: start.cpus,
         memory: start.memory,
         cards: start.cards,

@@ -3,7 +3,7 @@
 use crate::{cards::choose, need::Need, pass::Pass, place::Left, planner::Preemption, timeline::Load};
 use alloc::{sync::Arc, vec::Vec};
 use gq_cluster::{Cluster, Hold, Job, Node, Payer, Policy, Preempt};
-use gq_model::{JobId, RunKey, Seconds, TaskIndex, Timestamp};
+use gq_model::{JobId, Requeue, RunKey, Seconds, TaskIndex, Timestamp};
 
 /// The tier of a payer's jobs: that of their QOS, else of their partition.
 pub(crate) fn tier(policy: &Policy, payer: &Payer) -> u32 {
@@ -158,7 +158,7 @@ fn victim(
         return None;
     }
     let key = RunKey { job: who.0, task: who.1, run: run.number };
-    let again = mode == Preempt::Requeue && job.spec.requeue != Some(false);
+    let again = mode == Preempt::Requeue && job.spec.requeue != Some(Requeue::Never);
     Some(Victim { key, hold, tier, since: run.counted, again, grace })
 }
 

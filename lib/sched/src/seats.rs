@@ -3,7 +3,7 @@
 
 use crate::timeline::Load;
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
-use gq_cluster::{Cluster, Node, Units};
+use gq_cluster::{Cluster, Link, Node, Units};
 use gq_model::{Grid, MiB};
 
 /// A node as the plan sees it.
@@ -79,7 +79,7 @@ impl Seats {
         self.changed.clear();
         let journal = cluster.journal();
         let places =
-            if self.seats.len() == cluster.node_count() { journal.since(self.journal) } else { None };
+            if self.by_place.len() == cluster.node_count() { journal.since(self.journal) } else { None };
         self.journal = journal.count();
         let Some(places) = places else {
             self.rebuild(cluster);
@@ -91,8 +91,14 @@ impl Seats {
         places.dedup();
         let mut refitted = false;
         for place in places {
-            let Some(index) = self.by_place.get(place as usize).copied() else { continue };
-            let (Some(node), Some(seat)) = (cluster.node_at(place), self.seats.get(index as usize)) else {
+            let (Some(node), Some(index)) =
+                (cluster.node_at(place), self.by_place.get(place as usize).copied())
+            else {
+                continue;
+            };
+            let Some(seat) = self.seats.get(index as usize) else {
+                // It was forgotten; if it has come again, everything is looked at anew.
+                refitted |= node.link != Link::Forgotten;
                 continue;
             };
             refitted |= seat.fitted != node.fitted();

@@ -46,6 +46,7 @@ impl Nodes {
         let joined = |at: u32| {
             let node = &self.nodes.get(at as usize)?.node;
             let body = NodeReport::Joined {
+                id: None,
                 boot: BootId([1; 16]),
                 cpus: node.cpus,
                 memory: node.memory,

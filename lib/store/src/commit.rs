@@ -153,6 +153,8 @@ fn beside<'a>(
         | Event::NodeDrained { .. }
         | Event::NodeResumed { .. }
         | Event::NodeTroubled { .. }
+        | Event::Strayed { .. }
+        | Event::StrayGone { .. }
         | Event::Ordered { .. }
         | Event::Reported { .. } => {}
     }

@@ -5,14 +5,15 @@ use crate::{
     fence::Fence,
     journal::Journal,
     launch::Launch,
-    life::{Last, Life, refusal},
+    lease::{Due, Lease},
+    life::{Last, Life, clock, refusal},
     outcome::{Cause, outcome},
     shown::{Shown, to_log},
     trouble::Trouble,
     variables::{indices, visible},
 };
 use gq_failpoint::{Step, step};
-use gq_host::{Around, Control, Event, HookFolder, Inbox, StopKind, WaitedFor};
+use gq_host::{Around, Control, Event, HookFolder, Inbox, WaitedFor};
 use gq_model::{End, EndReason, JobState, Outcome, Reason, RunKey, Stage, Timestamp};
 use gq_nodelog::Record;
 use std::{
@@ -32,22 +33,35 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// Lives a run with what the site does before and after it; returns its last record. The epilog is run for every run whose prolog was
 /// begun, once, however the run ended.
-pub fn around(launch: &Launch<'_>, around: &Around, inbox: &mut Inbox, journal: &mut Journal) -> Record {
+pub fn around(
+    launch: &Launch<'_>,
+    around: &Around,
+    mut lease: Option<Lease>,
+    inbox: &mut Inbox,
+    journal: &mut Journal,
+) -> Record {
     let key = launch.assignment.key;
     let mut words = Vec::new();
     let begun = match &around.prolog {
-        Some(folder) => step(Step::StepProlog, || prolog(launch, folder, inbox, journal, &mut words)),
+        Some(folder) => {
+            step(Step::StepProlog, || prolog(launch, folder, &mut lease, inbox, journal, &mut words))
+        }
         None => Ok(()),
     };
+    // Nothing of the user's begins that might not live any more.
+    let begun = match lease.as_mut().and_then(|lease| lease.due(clock())) {
+        Some(_) => begun.and(Err(Unbegun::Stopped(Cause::Lease, Some(EndReason::NodeLost)))),
+        None => begun,
+    };
     let last = match begun {
-        Ok(()) => match Life::begin(launch, inbox) {
+        Ok(()) => match Life::begin(launch, lease, inbox) {
             Ok(life) => life.live(journal, words),
             Err(trouble) => Last { record: refusal(key, trouble, gq_host::now()), reason: None },
         },
         Err(Unbegun::Trouble(trouble)) => {
             Last { record: refusal(key, trouble, gq_host::now()), reason: None }
         }
-        Err(Unbegun::Stopped(kind, reason)) => Last { record: stopped(launch, kind), reason },
+        Err(Unbegun::Stopped(cause, reason)) => Last { record: stopped(launch, cause), reason },
     };
     match &around.epilog {
         Some(folder) => step(Step::StepEpilog, || epilog(launch, folder, last, inbox, journal)),
@@ -58,18 +72,19 @@ pub fn around(launch: &Launch<'_>, around: &Around, inbox: &mut Inbox, journal: 
 /// Why a run is not begun.
 enum Unbegun {
     Trouble(Trouble),
-    Stopped(StopKind, Option<EndReason>),
+    Stopped(Cause, Option<EndReason>),
 }
 
-fn stopped(launch: &Launch<'_>, kind: StopKind) -> Record {
+fn stopped(launch: &Launch<'_>, cause: Cause) -> Record {
     let (key, ended) = (launch.assignment.key, gq_host::now());
-    let outcome = outcome(Some(Cause::Stop(kind)), None);
+    let outcome = outcome(Some(cause), None);
     Record::Ended { key, outcome, started: None, ended, epilog: None }
 }
 
 fn prolog(
     launch: &Launch<'_>,
     folder: &HookFolder,
+    lease: &mut Option<Lease>,
     inbox: &mut Inbox,
     journal: &mut Journal,
     words: &mut Vec<Control>,
@@ -78,11 +93,13 @@ fn prolog(
     let programs = gq_host::hook_programs(&folder.dir).map_err(|e| site(format!("prolog: {e}")))?;
     let env = environment(launch, "prolog", Vec::new());
     let mut shift = Shift::new(launch, "prolog", folder, inbox, journal);
+    shift.lease = lease.as_mut();
+    shift.set_timer();
     for program in &programs {
         let done = shift.run(program, &env);
         words.append(&mut shift.words);
-        if let Some((kind, reason)) = shift.stop {
-            return Err(Unbegun::Stopped(kind, reason));
+        if let Some((cause, reason)) = shift.stop {
+            return Err(Unbegun::Stopped(cause, reason));
         }
         if let Err(Failed { detail, code }) = done {
             return Err(match code {
@@ -167,7 +184,9 @@ struct Shift<'r> {
     /// How long they may take together.
     time: Duration,
     /// Why the run is not to begin; an epilog is never stopped.
-    stop: Option<(StopKind, Option<EndReason>)>,
+    stop: Option<(Cause, Option<EndReason>)>,
+    /// The lease of a run that has not begun.
+    lease: Option<&'r mut Lease>,
     /// Other words of `gqnode`, for the run.
     words: Vec<Control>,
     /// When it is to be said that the script has ended, and when it did.
@@ -197,7 +216,7 @@ impl<'r> Shift<'r> {
         let time = Duration::from_secs(folder.time.0);
         let (key, begun) = (launch.assignment.key, Instant::now());
         let (stop, words, exited) = (None, Vec::new(), None);
-        Self { key, kind, kill_wait, inbox, journal, begun, time, stop, words, exited }
+        Self { key, kind, kill_wait, inbox, journal, begun, time, stop, lease: None, words, exited }
     }
 
     /// Runs a program to its end, and until nothing of it is left.
@@ -251,8 +270,7 @@ impl<'r> Shift<'r> {
                 Event::Readable => running.shown.read(),
                 Event::Child => over |= running.reap(),
                 Event::Control(word) => self.hear(word, running),
-                // The run's time limit, which has passed already.
-                Event::Deadline => {}
+                Event::Deadline => self.look_at_lease(running),
             }
         }
         over
@@ -279,14 +297,45 @@ impl<'r> Shift<'r> {
         [end, running.fence.round(now), running.kill_at, exited, retry].into_iter().flatten().min()
     }
 
+    /// Ends a prolog: the run is not to begin.
+    fn stop(&mut self, cause: Cause, reason: Option<EndReason>, running: &mut Program) {
+        if self.stop.replace(self.stop.unwrap_or((cause, reason))).is_none() && running.how.is_none() {
+            running.fence.terminate();
+            running.kill_at = Instant::now().checked_add(self.kill_wait);
+        }
+    }
+
+    /// Does what the lease of the run that follows asks for by now. The time limit of one that has ended asks for nothing any more.
+    fn look_at_lease(&mut self, running: &mut Program) {
+        while let Some(due) = self.lease.as_mut().and_then(|lease| lease.due(clock())) {
+            self.stop(Cause::Lease, Some(EndReason::NodeLost), running);
+            match due {
+                Due::Warning => {}
+                Due::End => running.fence.kill(Instant::now()),
+            }
+        }
+        self.set_timer();
+    }
+
+    fn set_timer(&mut self) {
+        let next = self.lease.as_ref().and_then(|lease| lease.next(clock()));
+        // Without a timer the lease is looked at when the prolog has ended.
+        match next.map(|after| self.inbox.set_deadline(after)) {
+            None => self.inbox.clear_deadline(),
+            Some(Ok(())) => {}
+            Some(Err(e)) => to_log(&format!("gqstep {}: no timer for its lease: {e}", self.key)),
+        }
+    }
+
     /// Takes a word of `gqnode`: a prolog is ended when the run is not to begin, an epilog by nobody.
     fn hear(&mut self, word: Control, running: &mut Program) {
         match word {
             _ if self.kind == "epilog" => {}
-            Control::Stop(kind, reason) => {
-                if self.stop.replace(self.stop.unwrap_or((kind, reason))).is_none() && running.how.is_none() {
-                    running.fence.terminate();
-                    running.kill_at = Instant::now().checked_add(self.kill_wait);
+            Control::Stop(kind, reason) => self.stop(Cause::Stop(kind), reason, running),
+            Control::Lease(until) => {
+                if let Some(lease) = &mut self.lease {
+                    lease.renew(until, clock());
+                    self.set_timer();
                 }
             }
             Control::Signal(..)

@@ -8,6 +8,7 @@ mod fence;
 mod hooks;
 mod journal;
 mod launch;
+mod lease;
 mod life;
 mod limit;
 mod outcome;
@@ -18,12 +19,15 @@ mod variables;
 
 use gq_failpoint::{Step, step};
 use gq_host::{
-    Account, Around, Becoming, ENV_AROUND, ENV_ASSIGNMENT, ENV_BECOMING, ENV_ROOT, ENV_SPOOL, Inbox,
+    Account, Around, Becoming, ENV_AROUND, ENV_ASSIGNMENT, ENV_BECOMING, ENV_LEASE, ENV_ROOT, ENV_SPOOL,
+    Inbox,
 };
-use gq_model::{Assignment, MAX_ASSIGNMENT, Reason, RunKey, Uid};
+use gq_model::{Assignment, MAX_ASSIGNMENT, Reason, RunKey, Seconds, Uid};
 use gq_nodelog::{Appender, Record};
 use journal::Journal;
 use launch::Launch;
+// What a lease asks for and when: the simulator of the whole keeps leases by it.
+pub use lease::{Due, Lease};
 use life::refusal;
 use std::{
     ffi::OsString,
@@ -81,6 +85,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         .map(PathBuf::from)
         .ok_or_else(|| Trouble::site(format!("started without {ENV_SPOOL}")))?;
     let site = around()?;
+    let lease = lease(&assignment)?;
     let launch = Launch {
         assignment: &assignment,
         account: &account,
@@ -91,7 +96,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         taken,
         container: site.container.as_ref(),
     };
-    Ok(hooks::around(&launch, &site, &mut inbox, journal))
+    Ok(hooks::around(&launch, &site, lease, &mut inbox, journal))
 }
 
 fn assignment(key: RunKey) -> Result<Assignment, Trouble> {
@@ -113,6 +118,16 @@ fn becoming() -> Result<Becoming, Trouble> {
     let text = std::env::var(ENV_BECOMING)
         .map_err(|e| Trouble::site(format!("started without {ENV_BECOMING}: {e}")))?;
     serde_json::from_str(&text).map_err(|e| Trouble::site(format!("{ENV_BECOMING} that cannot be read: {e}")))
+}
+
+/// Until when the run may live without a further word.
+fn lease(assignment: &Assignment) -> Result<Option<Lease>, Trouble> {
+    let Some(span) = assignment.lease else { return Ok(None) };
+    let text = std::env::var(ENV_LEASE)
+        .map_err(|e| Trouble::site(format!("started without {ENV_LEASE}, though it has a lease: {e}")))?;
+    let until =
+        text.parse().map_err(|_| Trouble::site(format!("{ENV_LEASE} that is no number: {text:?}")))?;
+    Ok(Some(Lease::new(span, Seconds(until), assignment.kill_wait)))
 }
 
 /// What the site does around the run.

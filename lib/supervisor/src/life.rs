@@ -6,6 +6,7 @@ use crate::{
     fence::{Fence, number},
     journal::Journal,
     launch::{Launch, Said, child},
+    lease::{self, Lease},
     limit::{Due, Limit},
     outcome::{Cause, outcome},
     tidying::{self, Tidying},
@@ -50,6 +51,7 @@ pub struct Life<'a> {
     inbox: &'a mut Inbox,
     fence: Fence,
     limit: Limit,
+    lease: Option<Lease>,
     /// The child that becomes the script.
     main: u32,
     /// What the child says; closed by its exec.
@@ -79,7 +81,7 @@ pub struct Life<'a> {
 
 impl<'a> Life<'a> {
     /// Forks the child.
-    pub fn begin(launch: &Launch<'a>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
+    pub fn begin(launch: &Launch<'a>, lease: Option<Lease>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
         let main = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)))
@@ -91,6 +93,7 @@ impl<'a> Life<'a> {
             inbox,
             fence: Fence::new(launch.assignment.key, main),
             limit: Limit::new(launch.assignment, launch.taken, now),
+            lease,
             main,
             pipe: Some(reader),
             said: Vec::new(),
@@ -172,13 +175,19 @@ impl<'a> Life<'a> {
         match event {
             Event::Readable => self.hear(journal),
             Event::Child => return self.reap(journal),
-            Event::Deadline => self.limit_due(),
+            Event::Deadline => self.time_due(),
             Event::Control(Control::Stop(kind, reason)) => self.end(Cause::Stop(kind), reason),
             Event::Control(Control::Signal(signal, to)) => self.pass_on(signal, to),
             Event::Control(Control::Warn(reason)) => self.warn(reason, journal),
             Event::Control(Control::Limit(limit)) => {
                 self.limit.change(limit.map(|s| Seconds(u64::from(s))), clock());
                 self.set_timer();
+            }
+            Event::Control(Control::Lease(until)) => {
+                if let Some(lease) = &mut self.lease {
+                    lease.renew(until, clock());
+                    self.set_timer();
+                }
             }
             Event::Control(Control::Suspend) => self.suspend(journal),
             Event::Control(Control::Resume) => self.resume(journal),
@@ -268,9 +277,16 @@ impl<'a> Life<'a> {
         self.assignment.stage == Stage::Main && outcome(self.cause, how).end == End::Completed
     }
 
-    /// Does what the time limit asks for by now.
-    fn limit_due(&mut self) {
-        while let Some(due) = self.limit.due(clock()) {
+    /// Does what the lease and the time limit ask for by now.
+    fn time_due(&mut self) {
+        while let Some(due) = self.lease.as_mut().and_then(|lease| lease.due(clock())) {
+            self.end(Cause::Lease, Some(EndReason::NodeLost));
+            match due {
+                lease::Due::Warning => {}
+                lease::Due::End => self.fence.kill(Instant::now()),
+            }
+        }
+        while let Some(due) = self.limit.due(clock()).filter(|_| !self.is_ending()) {
             match due {
                 Due::Signal(ask) => {
                     self.pass_on(ask.signal, if ask.batch { SignalTo::Batch } else { SignalTo::Steps });
@@ -282,16 +298,25 @@ impl<'a> Life<'a> {
         self.set_timer();
     }
 
+    /// Whether its script has ended, or is being ended: then its time limit asks for nothing any more.
+    const fn is_ending(&self) -> bool {
+        self.cause.is_some() || self.exit.is_some()
+    }
+
     fn set_timer(&mut self) {
-        match self.limit.next(clock()) {
+        let now = clock();
+        let limit = self.limit.next(now).filter(|_| !self.is_ending());
+        let lease = self.lease.as_ref().and_then(|lease| lease.next(now));
+        match [limit, lease].into_iter().flatten().min() {
             None => self.inbox.clear_deadline(),
             Some(after) => {
                 if let Err(e) = self.inbox.set_deadline(after) {
-                    eprintln!(
-                        "gqstep {}: no timer for its time limit: {e}; it is ended",
-                        self.assignment.key
-                    );
+                    let key = self.assignment.key;
+                    eprintln!("gqstep {key}: no timer for its time limit or lease: {e}; it is ended");
                     self.end(Cause::TimeLimit, Some(EndReason::TimeLimit));
+                    if self.lease.is_some() {
+                        self.fence.kill(Instant::now());
+                    }
                 }
             }
         }
@@ -310,7 +335,7 @@ impl<'a> Life<'a> {
 
     /// Stops the processes of the run in place, and the clock of its limit.
     fn suspend(&mut self, journal: &mut Journal) {
-        if self.cause.is_some() || self.exit.is_some() || self.is_paused {
+        if self.is_ending() || self.is_paused {
             return;
         }
         // A script that is not there yet, or is to be told something first, is stopped a moment later.
@@ -339,7 +364,7 @@ impl<'a> Life<'a> {
 
     /// Says why the run will be ended, and sends the gentle signal.
     fn warn(&mut self, reason: EndReason, journal: &mut Journal) {
-        if self.cause.is_some() || self.exit.is_some() {
+        if self.is_ending() {
             return;
         }
         if self.started.is_none() {
@@ -352,7 +377,7 @@ impl<'a> Life<'a> {
 
     /// Begins to end the run. The first cause stays, and a script that has ended by itself has ended so.
     fn end(&mut self, cause: Cause, reason: Option<EndReason>) {
-        if self.cause.is_some() || self.exit.is_some() {
+        if self.is_ending() {
             return;
         }
         self.cause = Some(cause);
@@ -409,7 +434,7 @@ impl<'a> Life<'a> {
 }
 
 /// The boot clock. It was read at the beginning; a kernel that does not tell it any more stops the time of the run.
-fn clock() -> Duration {
+pub fn clock() -> Duration {
     gq_host::boot_clock().unwrap_or_default()
 }
 

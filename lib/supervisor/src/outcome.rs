@@ -10,6 +10,8 @@ pub enum Cause {
     TimeLimit,
     /// Its deadline came.
     Deadline,
+    /// Its lease was over: its node is cut off from the controller.
+    Lease,
     /// Somebody wanted it.
     Stop(StopKind),
 }
@@ -24,6 +26,9 @@ pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>) -> Outcome {
     let (end, reason, detail) = match (cause, exit_code) {
         (Some(Cause::TimeLimit), _) => (End::Timeout, Reason::TimeLimit, ""),
         (Some(Cause::Deadline), _) => (End::Deadline, Reason::Deadline, ""),
+        (Some(Cause::Lease), _) => {
+            (End::NodeFail, Reason::NodeFailure, "its node was cut off from gqd for as long as its lease")
+        }
         (Some(Cause::Stop(StopKind::Cancel)), _) => (End::Cancelled, Reason::Cancelled, ""),
         (Some(Cause::Stop(StopKind::Requeue)), _) => (End::Cancelled, Reason::Requeued, ""),
         (Some(Cause::Stop(StopKind::Stray)), _) => {
@@ -49,6 +54,7 @@ mod tests {
             (None, Some(WaitedFor::Signal { number: 11, core: true }), End::Failed, 139),
             (Some(Cause::TimeLimit), code(0), End::Timeout, 1),
             (Some(Cause::Deadline), code(0), End::Deadline, 1),
+            (Some(Cause::Lease), code(0), End::NodeFail, 1),
             (Some(Cause::Stop(StopKind::Cancel)), code(0), End::Cancelled, 1),
             (Some(Cause::Stop(StopKind::Requeue)), None, End::Cancelled, 1),
         ];

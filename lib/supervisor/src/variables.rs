@@ -368,6 +368,8 @@ mod tests {
             user: String::new(),
             name: None,
             may_run_again: false,
+            node_id: None,
+            lease: None,
         };
         let account = Account::nameless(Uid(7));
         let mut names = BTreeSet::new();

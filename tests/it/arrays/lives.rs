@@ -375,8 +375,10 @@ fn a_million_tasks_are_one_record_and_go_with_one_word() {
     lab.submit("-H", "true");
     let kept = || size(&lab.dir().join("state")) + size(&lab.dir().join("spool"));
     let before = kept();
+    // A log of the database that is put away leaves less than there was.
+    let more = || kept().saturating_sub(before);
     let job = lab.submit("-H --array=0-999999%64", "true");
-    assert!(kept() - before < 2 << 20, "{} bytes", kept() - before);
+    assert!(more() < 2 << 20, "{} bytes", more());
     let id = job.id;
     assert_eq!(lab.lines(&format!("-j {id}")), [format!("{id}_[0-999999%64] PENDING")]);
     let began = Instant::now();
@@ -388,7 +390,7 @@ fn a_million_tasks_are_one_record_and_go_with_one_word() {
     lab.gqd.kill9();
     lab.gqd.start();
     assert_eq!(job.over()["ended"]["CANCELLED"], 1_000_000);
-    assert!(kept() - before < 4 << 20, "{} bytes", kept() - before);
+    assert!(more() < 4 << 20, "{} bytes", more());
 }
 
 /// Lines of any bytes come as they are; what no variable can hold is refused.

@@ -81,6 +81,15 @@ impl Daemon {
         self.launch_under(&[], more);
     }
 
+    /// Starts it as after a boot of its machine with this id; nothing else is as after a boot. Only root can.
+    #[track_caller]
+    pub fn start_in_boot(&self, id: &str) {
+        let file = self.dir.join(format!("{}.boot", self.how.name));
+        fs::write(&file, format!("{id}\n")).unwrap();
+        let bind = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
+        self.launch_under(&["unshare", "--mount", "sh", "-c", bind, file.to_str().unwrap()], &[]);
+    }
+
     /// Starts it by a program that becomes it, such as one that sets limits, and waits for nothing.
     #[track_caller]
     pub fn launch_under(&self, wrapper: &[&str], more: &[&str]) {

@@ -1,11 +1,12 @@
 //! What goes wrong.
 
 use crate::world::World;
+use gq_engine::NodeVerb;
 
 /// A fault happens, of those that can.
 pub(crate) fn strike(world: &mut World) {
     let at = world.dice.below(world.machines.len());
-    match world.dice.roll(24) {
+    match world.dice.roll(27) {
         0..=2 => world.kill_gqd(),
         3 | 4 => {
             let steps = world.dice.roll(12);
@@ -35,7 +36,10 @@ pub(crate) fn strike(world: &mut World) {
             world.skew += jump * 1_000_000;
         }
         21 => world.pass(200),
-        22 => world.drain(at, Some("fan")),
-        _ => world.drain(at, None),
+        22 => world.steer(at, NodeVerb::Drain("fan".into())),
+        23 => world.fence(at),
+        24 => world.lose_folder(at),
+        25 => world.pass(60),
+        _ => world.steer(at, NodeVerb::Resume),
     }
 }

@@ -7,16 +7,18 @@ use crate::{
     fuse::Fuse,
     spool::Spool,
 };
-use gq_cluster::{Cluster, Link, Policy, Serves};
-use gq_controller::{Bundle, LinkId, Post, StoreKeeper, welcome};
+use gq_cluster::{Cluster, Node, Policy, Serves};
+use gq_controller::{Bundle, Known, LinkId, Post, Silence, StoreKeeper};
 use gq_engine::{Answer, ClientId, Context, Input, NodeReport, Turn, TurnError};
-use gq_model::{ClusterId, Epoch, JobId, NodeName, Seq, Timestamp, Uid};
-use gq_proto::{Head, LETTER_VERSION, Reading};
+use gq_model::{Beat, ClusterId, Epoch, JobId, NodeName, Seq, Timestamp, Uid};
+use gq_proto::{Head, Reading, Refusal};
 use gq_sched::Planner;
 use gq_store::Place;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::OnceLock,
+    time::{Duration, Instant},
 };
 
 pub(crate) const CLUSTER: ClusterId = ClusterId([7; 16]);
@@ -28,6 +30,7 @@ lost_after = "120s"
 [scheduler]
 max_job_count = 60
 kill_wait = "30s"
+lease = "150s"
 [[partition]]
 name = "main"
 recut = true
@@ -61,13 +64,25 @@ pub(crate) fn policy() -> Policy {
     gq_policy::policy_of(&config, Serves::Everyone, &mut Nobody)
 }
 
+/// The clock that never jumps, in microseconds, as an instant.
+pub(crate) fn instant(clock: u64) -> Instant {
+    static DAWN: OnceLock<Instant> = OnceLock::new();
+    *DAWN.get_or_init(Instant::now) + Duration::from_micros(clock)
+}
+
 /// What is known of a node that writes its letters as files.
 #[derive(Debug)]
 pub(crate) struct Office {
-    /// Its life and beat as last seen, and when that changed.
-    pub(crate) seen: Option<(Epoch, u64, u64)>,
+    /// Its head as last seen of the node that is linked, or of any while none is.
+    pub(crate) seen: Option<Head>,
+    /// How long it was looked at since without a sign of life, and when it was looked at last.
+    pub(crate) silence: u64,
+    pub(crate) looked: u64,
+    pub(crate) refusal: Option<String>,
+    pub(crate) answer_due: bool,
     pub(crate) reading: Reading,
     pub(crate) its_ack: Seq,
+    pub(crate) ack_epoch: Epoch,
     pub(crate) ack: Seq,
     pub(crate) highest: Seq,
     pub(crate) lowest: Seq,
@@ -76,18 +91,39 @@ pub(crate) struct Office {
     pub(crate) beaten: Option<u64>,
 }
 
-impl Default for Office {
-    fn default() -> Self {
+impl Office {
+    pub(crate) fn new(known: Option<&Node>, clock: u64) -> Self {
+        let zero = (Epoch(0), Seq(0), Seq(0));
+        let (ack_epoch, ack, highest) =
+            known.map_or(zero, |node| (node.epoch, node.last_report, node.last_order));
         Self {
             seen: None,
+            silence: 0,
+            looked: clock,
+            refusal: None,
+            answer_due: false,
             reading: Reading::after(Seq(0)),
             its_ack: Seq(0),
-            ack: Seq(0),
-            highest: Seq(0),
+            ack_epoch,
+            ack,
+            highest,
             lowest: Seq(1),
             beat: 0,
             beaten: None,
         }
+    }
+
+    /// Whether a head is of the node that was seen last, in the life that was.
+    pub(crate) fn is_of(&self, head: &Head) -> bool {
+        self.seen.as_ref().is_some_and(|seen| (seen.node_id, seen.epoch) == (head.node_id, head.epoch))
+    }
+
+    /// Whether a head is a sign of life.
+    pub(crate) fn is_sign(&self, head: &Head, is_linked: bool) -> bool {
+        let Some(seen) = &self.seen else { return false };
+        let is_new = (seen.node_id, seen.epoch, seen.beat) != (head.node_id, head.epoch, head.beat);
+        let is_twin = seen.node_id != head.node_id || seen.epoch > head.epoch;
+        is_new && !(is_linked && is_twin)
     }
 }
 
@@ -101,8 +137,8 @@ pub(crate) struct Gqd {
     _place: Place,
     pub(crate) fuse: Fuse,
     pub(crate) inputs: Vec<Input>,
-    /// Nodes out of sight, and since when on the clock that never jumps.
-    silent: BTreeMap<NodeName, u64>,
+    /// Nodes out of sight.
+    silent: Silence,
     deferred: Vec<Input>,
     is_degraded: bool,
     look_again: Option<Timestamp>,
@@ -140,7 +176,7 @@ impl Gqd {
             _place: place,
             fuse: Fuse::default(),
             inputs: vec![Input::Declared, Input::Restarted],
-            silent: BTreeMap::new(),
+            silent: Silence::default(),
             deferred: Vec::new(),
             is_degraded: false,
             look_again: None,
@@ -149,8 +185,7 @@ impl Gqd {
         };
         gqd.put_in_order(ground.spool);
         gqd.turn(ground);
-        let nodes = gqd.cluster.nodes().filter(|node| matches!(node.link, Link::Suspect { .. }));
-        gqd.silent = nodes.map(|node| (node.name.clone(), ground.clock)).collect();
+        gqd.silent = Silence::after_start(&gqd.cluster, instant(ground.clock));
         Some(gqd)
     }
 
@@ -258,13 +293,10 @@ impl Gqd {
         if ripe || grace || alarm || plan.is_some() {
             self.inputs.push(Input::Schedule);
         }
-        let lost_after = self.policy.lost_after.0 * 1_000_000;
-        let is_lost = |since: &u64| clock.saturating_sub(*since) >= lost_after;
-        let lost: Vec<NodeName> =
-            self.silent.iter().filter(|(_, since)| is_lost(since)).map(|(node, _)| node.clone()).collect();
-        for node in lost {
-            self.silent.remove(&node);
-            self.inputs.push(Input::NodeLost { node });
+        let lost = self.silent.lost(self.policy.lost_after, instant(clock));
+        self.inputs.extend(lost.map(|node| Input::NodeLost { node }));
+        if !self.is_degraded {
+            self.inputs.extend(self.silent.leases_over(&self.cluster, instant(clock)));
         }
         if self.is_degraded && !is_full {
             self.is_degraded = false;
@@ -279,30 +311,23 @@ impl Gqd {
         head: &Head,
         link: LinkId,
         out: crossbeam_channel::Sender<Bundle>,
-    ) -> Result<Head, String> {
-        let known = self.cluster.node(&head.node);
-        let ordered = known.map_or(Seq(0), |node| node.last_order);
-        let linked = self.post.linked(&head.node);
-        let ack = welcome(head, CLUSTER, known.map(|node| &**node), linked)?;
+    ) -> Result<Head, Refusal> {
+        let node = self.cluster.node(&head.node).map(|node| &**node);
+        let known = Known {
+            cluster: CLUSTER,
+            epoch: self.keeper.store.epoch(),
+            node,
+            linked: self.post.linked(&head.node),
+        };
+        known.welcome(head)?;
         if self.post.acknowledged(&head.node, head.ack) {
             self.keeper.acknowledged.push((head.node.clone(), head.ack));
         }
-        self.post.connect(&head.node, (link, head.epoch), out, ack, ordered);
-        self.silent.remove(&head.node);
+        let ordered = node.map_or(Seq(0), |node| node.last_order);
+        self.post.connect(&head.node, (link, head.epoch), out, known.taken(head), ordered);
+        self.silent.is_back(&head.node);
         self.inputs.push(Input::NodeHeard { node: head.node.clone(), epoch: head.epoch });
-        let (lowest, highest) = self.post.span(&head.node, ordered);
-        Ok(Head {
-            version: LETTER_VERSION,
-            cluster: CLUSTER,
-            node: head.node.clone(),
-            epoch: self.keeper.store.epoch(),
-            boot: None,
-            beat: 0,
-            lowest,
-            highest,
-            ack_epoch: head.epoch,
-            ack,
-        })
+        Ok(known.answer(head, self.post.span(&head.node, ordered)))
     }
 
     /// Letters came in.
@@ -310,11 +335,14 @@ impl Gqd {
         &mut self,
         node: &NodeName,
         epoch: Epoch,
-        ack: Seq,
+        (ack, beat): (Seq, Beat),
         reports: Vec<(Seq, Box<NodeReport>)>,
     ) {
         if self.post.linked(node) != Some(epoch) {
             return;
+        }
+        if beat > Beat(0) {
+            self.post.beat(node, beat);
         }
         if self.post.acknowledged(node, ack) {
             self.keeper.acknowledged.push((node.clone(), ack));
@@ -326,7 +354,7 @@ impl Gqd {
     /// A link is gone, and since when nothing was seen of the node.
     pub(crate) fn node_down(&mut self, node: &NodeName, link: LinkId, since: u64) {
         if self.post.disconnect(node, link) {
-            self.silent.entry(node.clone()).or_insert(since);
+            self.silent.fell_silent(node, instant(since));
             self.inputs.push(Input::NodeSilent { node: node.clone() });
         }
     }

@@ -6,12 +6,15 @@ use crate::{
     fuse::Fuse,
     machine::{CPUS, Machine},
 };
-use gq_executor::{from_disk, from_head, from_order, to_disk, to_letter};
-use gq_model::{ClusterId, Epoch, MiB, Reason, RunKey, Seq, Timestamp};
+use gq_executor::{Life, from_disk, from_head, from_order, to_disk, to_letter};
+use gq_model::{Beat, ClusterId, MiB, NodeId, Reason, RunKey, Seq, Timestamp};
 use gq_nodecore::{Effect, Hands, Identity, Input, Machine as Has, Node, Record, Serves};
 use gq_nodelog as disk;
 use gq_proto::{Head, LETTER_VERSION, Order, Reading, Report};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, convert::Infallible};
+
+/// How often a node gives a sign of life over a socket, in microseconds.
+const BEAT: u64 = 10_000_000;
 
 /// What the node knows while it has the folders of its letters open.
 #[derive(Debug)]
@@ -19,7 +22,6 @@ pub(crate) struct Session {
     pub(crate) reading: Reading,
     /// The controller's head as it was heard last.
     pub(crate) theirs: Option<Head>,
-    pub(crate) beat: u64,
     /// The lowest letter kept.
     pub(crate) lowest: Seq,
 }
@@ -29,6 +31,8 @@ pub(crate) struct Session {
 pub(crate) struct Saying {
     /// Every order up to this number has been taken.
     pub(crate) ack: Seq,
+    /// A sign of life, when it is one.
+    pub(crate) beat: Beat,
     pub(crate) letters: Vec<Report>,
 }
 
@@ -36,7 +40,7 @@ pub(crate) struct Saying {
 #[derive(Debug)]
 pub(crate) struct GqNode {
     pub(crate) node: Node,
-    pub(crate) epoch: Epoch,
+    pub(crate) life: Life,
     pub(crate) fuse: Fuse,
     /// How much of the log was read.
     read: usize,
@@ -55,7 +59,9 @@ pub(crate) struct GqNode {
     /// The highest letter of this life that was written as a file; none before the first session.
     pub(crate) written: Option<Seq>,
     acked: Seq,
-    beats: u64,
+    beat: Beat,
+    /// When the last sign of life was given over a socket.
+    beaten: u64,
 }
 
 /// A life at work on its machine.
@@ -64,6 +70,8 @@ pub(crate) struct At<'a> {
     pub(crate) machine: &'a mut Machine,
     pub(crate) dice: &'a mut Dice,
     pub(crate) now: Timestamp,
+    /// Microseconds on the clock that never jumps.
+    pub(crate) clock: u64,
 }
 
 /// It is dead.
@@ -71,20 +79,22 @@ pub(crate) struct Dead;
 
 impl GqNode {
     /// A new life on what the log says: a higher epoch, in the log before anybody hears of it.
-    pub(crate) fn begin(machine: &mut Machine, dice: &mut Dice, now: Timestamp) -> Self {
-        let lives = machine.log.records.iter().filter_map(|record| match record {
-            disk::Record::Life { epoch, .. } => Some(epoch.0),
-            _ => None,
-        });
-        let clock = u64::try_from(now.0 / 1_000).unwrap_or(0);
-        let epoch = Epoch(lives.max().unwrap_or(0).saturating_add(1).max(clock));
-        let me = Identity { node: machine.name.clone(), boot: machine.boot(), epoch, serves: Serves::Users };
+    pub(crate) fn begin(machine: &mut Machine, dice: &mut Dice, now: Timestamp, clock: u64) -> Self {
+        let wall = u64::try_from(now.0 / 1_000).unwrap_or(0);
+        let Ok(life) = Life::after(&machine.log.records, wall, || Ok::<_, Infallible>(new_id(dice)));
+        let me = Identity {
+            node: machine.name.clone(),
+            id: life.id,
+            boot: machine.boot(),
+            epoch: life.epoch,
+            serves: Serves::Users,
+        };
         let node = Node::restore(me, machine.log.records.iter().cloned().map(from_disk));
-        machine.log.append(life_record(epoch, machine, &node));
+        machine.log.append(life.record(machine.boot(), &node));
         machine.log.sync();
         let mut life = Self {
             node,
-            epoch,
+            life,
             fuse: Fuse::default(),
             read: machine.log.records.len(),
             unsynced: false,
@@ -96,9 +106,10 @@ impl GqNode {
             session: None,
             written: None,
             acked: Seq(0),
-            beats: 0,
+            beat: Beat(0),
+            beaten: clock,
         };
-        let mut at = At { life: &mut life, machine, dice, now };
+        let mut at = At { life: &mut life, machine, dice, now, clock };
         let mut todo = Vec::new();
         for key in at.life.node.unsure().collect::<Vec<_>>() {
             let alive = at.machine.is_supervised(key);
@@ -110,19 +121,27 @@ impl GqNode {
         life
     }
 
-    pub(crate) fn head(&mut self, cluster: ClusterId, machine: &Machine) -> Head {
-        self.beats += 1;
+    /// A sign of life: the boot clock in milliseconds, and never the same twice.
+    pub(crate) fn next_beat(&mut self, clock: u64) -> Beat {
+        self.beat = Beat((clock / 1_000).max(self.beat.0 + 1));
+        self.beat
+    }
+
+    pub(crate) fn head(&mut self, cluster: ClusterId, machine: &Machine, clock: u64) -> Head {
         Head {
             version: LETTER_VERSION,
             cluster,
             node: machine.name.clone(),
-            epoch: self.epoch,
+            epoch: self.life.epoch,
             boot: Some(machine.boot()),
-            beat: self.beats,
+            node_id: Some(self.life.id),
+            beat: self.next_beat(clock).0,
+            seen: Beat(0),
             lowest: self.node.lowest(),
             highest: self.node.highest(),
             ack_epoch: self.node.controller(),
             ack: self.node.taken(),
+            refusal: None,
         }
     }
 
@@ -143,8 +162,8 @@ impl GqNode {
     }
 }
 
-fn life_record(epoch: Epoch, machine: &Machine, node: &Node) -> disk::Record {
-    disk::Record::Life { epoch, boot: machine.boot(), controller: node.controller(), taken: node.taken() }
+fn new_id(dice: &mut Dice) -> NodeId {
+    NodeId(std::array::from_fn(|_| dice.roll(256) as u8))
 }
 
 impl At<'_> {
@@ -174,6 +193,13 @@ impl At<'_> {
             self.decide(Input::Vacated { key }, &mut todo);
         }
         self.settle(todo);
+        let life = &mut *self.life;
+        if life.is_linked && life.session.is_none() && self.clock.saturating_sub(life.beaten) >= BEAT {
+            life.beaten = self.clock;
+            let beat = life.next_beat(self.clock);
+            life.acked = life.node.taken();
+            life.sayings.push_back(Saying { ack: life.acked, beat, letters: Vec::new() });
+        }
     }
 
     /// What is left of runs is killed.
@@ -198,10 +224,12 @@ impl At<'_> {
         }
     }
 
-    /// A controller's head is heard. False: it is not listened to, or knows a later life of this node.
+    /// A controller's head is heard. False: it is not listened to, or knows of a life of this node that the log does not tell of.
     pub(crate) fn hear(&mut self, head: &Head, todo: &mut Vec<Effect>) -> bool {
-        if head.ack_epoch > self.life.epoch {
-            self.machine.log.append(life_record(head.ack_epoch, self.machine, &self.life.node));
+        let life = self.life.life;
+        if life.is_outlived_by(head.ack_epoch) {
+            let other = life.as_another(head.ack_epoch, new_id(self.dice));
+            self.machine.log.append(other.record(self.machine.boot(), &self.life.node));
             self.machine.log.sync();
             self.life.fuse.light(0);
             return self.life.fuse.step();
@@ -211,20 +239,30 @@ impl At<'_> {
         let is_turned_away = todo.iter().skip(before).any(|effect| matches!(effect, Effect::TurnAway(_)));
         if is_turned_away {
             todo.truncate(before);
+        } else if head.ack_epoch == life.epoch {
+            self.seen(head.seen, head.highest, todo);
         }
         !is_turned_away
     }
 
-    /// Orders come, and which reports were taken.
-    pub(crate) fn take(&mut self, ack: Option<Seq>, orders: Vec<Order>) {
+    fn seen(&mut self, beat: Beat, up_to: Seq, todo: &mut Vec<Effect>) {
+        if beat > Beat(0) {
+            self.decide(Input::Seen { beat, up_to }, todo);
+        }
+    }
+
+    /// Orders come, and which reports were taken and which sign of life was seen.
+    pub(crate) fn take(&mut self, said: Option<(Seq, Beat)>, orders: Vec<Order>) {
         let mut todo = Vec::new();
-        if let Some(up_to) = ack {
-            self.decide(Input::Acked { epoch: self.life.epoch, up_to }, &mut todo);
+        if let Some((up_to, _)) = said {
+            self.decide(Input::Acked { epoch: self.life.life.epoch, up_to }, &mut todo);
         }
         for order in orders {
             let input = Input::Order { seq: order.seq, order: from_order(order.body), at: self.now };
             self.decide(input, &mut todo);
         }
+        let taken = self.life.node.taken();
+        self.seen(said.map_or(Beat(0), |(_, beat)| beat), taken, &mut todo);
         self.settle(todo);
     }
 
@@ -278,10 +316,10 @@ impl Hands for At<'_> {
         }
         let ack = self.life.node.taken();
         if self.life.is_linked && (!letters.is_empty() || ack > self.life.acked) {
-            let epoch = self.life.epoch;
+            let epoch = self.life.life.epoch;
             let letters = letters.into_iter().map(|(seq, report)| to_letter(seq, epoch, report)).collect();
             self.life.acked = ack;
-            self.life.sayings.push_back(Saying { ack, letters });
+            self.life.sayings.push_back(Saying { ack, beat: Beat(0), letters });
         }
     }
 
@@ -296,10 +334,11 @@ impl Hands for At<'_> {
                     let (key, reason) = (assignment.key, Reason::LaunchFailure);
                     return self.decide(Input::LaunchFailed { key, reason, detail: "no room".into() }, todo);
                 }
-                self.machine.launch(*assignment);
+                let until = self.life.node.leased_until(assignment.key);
+                self.machine.launch(*assignment, until);
             }
             Effect::Control(key, control) => {
-                self.machine.control(key, control, self.now);
+                self.machine.control(key, control, self.now, self.clock);
             }
             Effect::Sweep { key, .. } => self.life.sweeps.push(key),
             Effect::Vacate(key) => self.life.vacating.push(key),

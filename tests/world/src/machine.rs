@@ -3,11 +3,12 @@
 
 use crate::{dice::Dice, spool::Spool, truth::Truth};
 use gq_model::{
-    Assignment, BootId, Card, End, MiB, NodeName, Outcome, Reason, RunKey, Timestamp, known_grid,
+    Assignment, BootId, Card, End, MiB, NodeName, Outcome, Reason, RunKey, Seconds, Timestamp, known_grid,
 };
 use gq_nodecore::{Control, Stop, StopWhy};
 use gq_nodelog::Record;
-use std::collections::BTreeMap;
+use gq_supervisor::{Due, Lease};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Cpus of every machine.
 pub(crate) const CPUS: u32 = 4;
@@ -67,9 +68,20 @@ pub(crate) struct Life {
     started: Option<Timestamp>,
     exit: Option<u8>,
     suspended: bool,
+    /// Until when it may live without a word that the controller sees its node.
+    lease: Option<Lease>,
+    /// Whether it is being ended because that is over.
+    is_cut_off: bool,
+    /// Whether the log that it writes is gone.
+    writes_to_nobody: bool,
 }
 
 impl Life {
+    /// Whether it is being ended.
+    const fn is_ending(&self) -> bool {
+        self.stop.is_some() || self.is_cut_off
+    }
+
     /// Whether something of the user's lives.
     pub(crate) const fn is_alive(&self) -> bool {
         self.processes > 0
@@ -86,6 +98,8 @@ pub(crate) struct Machine {
     pub(crate) cards: Vec<Card>,
     /// Whether its disk has no room.
     pub(crate) is_full: bool,
+    /// Whether the node's folder was removed since it was booted, so that it cannot know of what it was given before.
+    pub(crate) has_forgotten: bool,
 }
 
 fn card(index: u32, mig: bool) -> Card {
@@ -103,6 +117,7 @@ impl Machine {
             lives: BTreeMap::new(),
             cards: vec![card(0, mig), card(1, false)],
             is_full: false,
+            has_forgotten: false,
         }
     }
 
@@ -114,15 +129,52 @@ impl Machine {
     pub(crate) fn lose_power(&mut self, wiped: bool, dice: &mut Dice) {
         self.boots = self.boots.wrapping_add(1);
         self.lives.clear();
+        self.has_forgotten = false;
         self.log.lose_power(dice);
         if wiped {
             self.log = Log::default();
         }
     }
 
+    /// The node's folder is removed while the machine goes on; what its supervisors write from then on is seen by nobody.
+    pub(crate) fn lose_folder(&mut self) {
+        self.log = Log::default();
+        self.has_forgotten = true;
+        self.lives.values_mut().for_each(|life| life.writes_to_nobody = true);
+    }
+
+    /// A supervisor writes.
+    fn write(&mut self, key: RunKey, record: Record) {
+        if !self.lives.get(&key).is_some_and(|life| life.writes_to_nobody) {
+            self.log.append(record);
+        }
+    }
+
+    /// Supervisors end runs whose leases are over at `clock`, in microseconds after the boot: they need nobody's word for it, and no disk.
+    pub(crate) fn keep_leases(&mut self, clock: u64) {
+        for life in self.lives.values_mut().filter(|life| life.supervised) {
+            while let Some(due) =
+                life.lease.as_mut().and_then(|lease| lease.due(Duration::from_micros(clock)))
+            {
+                life.is_cut_off = true;
+                if due == Due::End && life.step >= Step::Running {
+                    (life.step, life.processes) = (Step::Exited, 0);
+                }
+            }
+        }
+    }
+
     /// A supervisor begins to live.
-    pub(crate) fn launch(&mut self, assignment: Assignment) {
+    pub(crate) fn launch(&mut self, assignment: Assignment, until: Option<Seconds>) {
+        let lease = assignment.lease.map(|span| {
+            let until =
+                until.unwrap_or_else(|| panic!("{} is launched before its lease begins", assignment.key));
+            Lease::new(span, until, assignment.kill_wait)
+        });
         let life = Life {
+            lease,
+            is_cut_off: false,
+            writes_to_nobody: false,
             supervised: true,
             step: Step::Born,
             processes: 0,
@@ -141,17 +193,22 @@ impl Machine {
     }
 
     /// A supervisor is told something. False: nobody is there to be told.
-    pub(crate) fn control(&mut self, key: RunKey, control: Control, now: Timestamp) -> bool {
+    pub(crate) fn control(&mut self, key: RunKey, control: Control, now: Timestamp, clock: u64) -> bool {
         let Some(life) = self.lives.get_mut(&key).filter(|life| life.supervised) else { return false };
         match control {
             Control::Stop(stop) => life.stop = life.stop.or(Some(stop)),
+            Control::Lease(Seconds(until)) => {
+                if let Some(lease) = &mut life.lease {
+                    lease.renew(u32::try_from(until).expect("a short life"), Duration::from_micros(clock));
+                }
+            }
             Control::Suspend if life.step == Step::Running && !life.suspended => {
                 life.suspended = true;
-                self.log.append(Record::Suspended { key, at: now });
+                self.write(key, Record::Suspended { key, at: now });
             }
             Control::Resume if life.suspended => {
                 life.suspended = false;
-                self.log.append(Record::Resumed { key, at: now });
+                self.write(key, Record::Resumed { key, at: now });
             }
             _ => {}
         }
@@ -161,6 +218,12 @@ impl Machine {
     /// Runs whose supervisor lives.
     pub(crate) fn supervised(&self) -> Vec<RunKey> {
         self.lives.iter().filter(|(_, life)| life.supervised).map(|(key, _)| *key).collect()
+    }
+
+    /// Runs whose supervisor lives, and is not all that keeps a lease.
+    pub(crate) fn mortal(&self) -> Vec<RunKey> {
+        let is_mortal = |life: &Life| life.supervised && life.lease.is_none();
+        self.lives.iter().filter(|(_, life)| is_mortal(life)).map(|(key, _)| *key).collect()
     }
 
     /// The next thing that the supervisor of `key` does. True: it is gone then.
@@ -180,9 +243,9 @@ impl Machine {
         match life.step {
             Step::Born => {
                 life.step = Step::Up;
-                self.log.append(Record::Up { key, pid: 1, pid_start: 1 });
+                self.write(key, Record::Up { key, pid: 1, pid_start: 1 });
             }
-            Step::Up if life.stop.is_some() => return self.end(key, now, truth),
+            Step::Up if life.is_ending() => return self.end(key, now, truth),
             Step::Up => {
                 let file = spool.file(&life.assignment.job_file);
                 assert!(file.is_some_and(|file| file.uid == life.assignment.uid), "{key} has no job file");
@@ -190,15 +253,15 @@ impl Machine {
                 assert_eq!(fate.executed.replace(now), None, "{key} was executed twice");
                 (life.step, life.processes) = (Step::Running, 1 + dice.roll(3) as u32);
                 life.started = Some(now);
-                self.log.append(Record::Started { key, at: now, session: 1 });
+                self.write(key, Record::Started { key, at: now, session: 1 });
             }
-            Step::Running if life.suspended && life.stop.is_none() => {}
+            Step::Running if life.suspended && !life.is_ending() => {}
             Step::Running => {
-                life.exit = life.stop.is_none().then(|| dice.roll(4).saturating_sub(1) as u8);
+                life.exit = (!life.is_ending()).then(|| dice.roll(4).saturating_sub(1) as u8);
                 life.processes -= 1;
                 life.step = Step::Exited;
                 if life.processes > 0 {
-                    self.log.append(Record::Exited { key, at: now });
+                    self.write(key, Record::Exited { key, at: now });
                 }
             }
             Step::Exited if life.processes > 0 => life.processes -= 1,
@@ -211,6 +274,7 @@ impl Machine {
     fn end(&mut self, key: RunKey, now: Timestamp, truth: &mut Truth) -> bool {
         let Some(life) = self.lives.get_mut(&key) else { return false };
         let (end, reason) = match (life.stop.map(|stop| stop.why), life.exit) {
+            _ if life.is_cut_off => (End::NodeFail, Reason::NodeFailure),
             (Some(StopWhy::Requeue), _) => (End::Cancelled, Reason::Requeued),
             (Some(StopWhy::Cancel | StopWhy::Stray), _) => (End::Cancelled, Reason::Cancelled),
             (None, Some(0)) => (End::Completed, Reason::None),
@@ -220,7 +284,7 @@ impl Machine {
         truth.runs.entry(key).or_default().written = Some(outcome.clone());
         let started = life.started;
         life.supervised = false;
-        self.log.append(Record::Ended { key, outcome, started, ended: now, epilog: None });
+        self.write(key, Record::Ended { key, outcome, started, ended: now, epilog: None });
         true
     }
 

@@ -6,7 +6,7 @@ use crate::{
     spool::{JobFile, Spool},
     truth::Truth,
 };
-use gq_engine::{Actor, Answer, ClientId, Input, Past, Selection, Submission, Verb};
+use gq_engine::{Actor, Answer, ClientId, Input, NodeVerb, Past, Selection, Submission, Verb};
 use gq_model::{Change, JobId, JobRef, JobSpec, Seconds, SignalTo, TimeAsk, Token, Uid};
 
 const ROOT: Uid = Uid(0);
@@ -14,7 +14,7 @@ const ROOT: Uid = Uid(0);
 const TRIES: u32 = 6;
 
 /// What jobs ask for, beside what every job says.
-const KINDS: [&str; 30] = [
+const KINDS: [&str; 34] = [
     "",
     r#""cpus_per_task":4"#,
     r#""cards":{"count":1}"#,
@@ -42,6 +42,10 @@ const KINDS: [&str; 30] = [
     r#""requeue":true,"retry":{"times":3}"#,
     r#""requeue":true,"cards":{"count":1}"#,
     r#""requeue":true,"array":"0-4","cards":{"count":1}"#,
+    r#""requeue":"on-lost""#,
+    r#""requeue":"on-lost","cards":{"count":1}"#,
+    r#""requeue":"on-lost","array":"0-5","cards":{"count":1}"#,
+    r#""requeue":"on-lost","prep":true,"cpus_per_task":2"#,
     r#""requeue":false"#,
     r#""requeue":false,"cards":{"count":1}"#,
     r#""time_limit":600,"time_min":60"#,
@@ -231,11 +235,10 @@ impl Users {
         self.order(gqd, ROOT, verb, Selection { partitions, ..Selection::default() });
     }
 
-    /// An admin drains a node, or takes it back.
-    pub(crate) fn drain(&mut self, gqd: &mut Gqd, node: &gq_model::NodeName, reason: Option<&str>) {
+    /// An admin does something to a node.
+    pub(crate) fn steer(&mut self, gqd: &mut Gqd, node: &gq_model::NodeName, verb: NodeVerb) {
         let client = self.client();
-        let (nodes, drain) = (vec![node.clone()], reason.map(str::to_owned));
-        gqd.inputs.push(Input::Nodes { client, by: actor(ROOT), nodes, drain });
+        gqd.inputs.push(Input::Nodes { client, by: actor(ROOT), nodes: vec![node.clone()], verb });
     }
 }
 

@@ -2,15 +2,16 @@
 //! bytes and their heads are the real ones.
 
 use crate::{
-    gqd::{CLUSTER, Gqd},
+    gqd::{CLUSTER, Gqd, Office},
     gqnode::{At, Saying, Session},
     share::{HEAD, Share, letter},
 };
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use gq_controller::{Bundle, LinkId, MAX_WAITING, report, report_in, waiting};
-use gq_model::{Epoch, Seq};
+use gq_model::{Beat, Seq};
 use gq_proto::{
-    Head, LETTER_VERSION, Letters, Order, OrderBody, Reading, Report, ReportBody, seal, seal_json, unseal,
+    Head, LETTER_VERSION, Letters, Order, OrderBody, Reading, Refusal, Report, ReportBody, seal, seal_json,
+    unseal,
 };
 use std::convert::Infallible;
 
@@ -18,6 +19,8 @@ use std::convert::Infallible;
 const SUSPECT: u64 = 30_000_000;
 /// How often a head is written even when there is nothing to say.
 const BEAT: u64 = 10_000_000;
+/// Of a pause between two looks so much counts, since in a longer one it was the controller that did not look.
+const LONGEST_LOOK: u64 = SUSPECT / 3;
 /// Most letters of one look.
 const MOST: usize = 5;
 
@@ -45,14 +48,14 @@ impl Wire {
         self.link = None;
     }
 
-    /// A link for a node that comes with `head`. None: it is not spoken to.
-    fn connect(&mut self, gqd: &mut Gqd, head: &Head) -> Option<Head> {
+    /// A link for a node that comes with `head`; or why it is not spoken to.
+    fn connect(&mut self, gqd: &mut Gqd, head: &Head) -> Result<Head, Refusal> {
         let (out, bundles) = bounded(MAX_WAITING);
         self.next += 1;
         let link = LinkId(self.next);
-        let ours = gqd.node_up(head, link, out).ok()?;
+        let ours = gqd.node_up(head, link, out)?;
         self.link = Some((link, bundles));
-        Some(ours)
+        Ok(ours)
     }
 
     /// The link breaks.
@@ -81,8 +84,8 @@ impl Wire {
     }
 
     fn dial(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
-        let head = at.life.head(CLUSTER, at.machine);
-        let Some(ours) = self.connect(gqd, &head) else { return };
+        let head = at.life.head(CLUSTER, at.machine, clock);
+        let Ok(ours) = self.connect(gqd, &head) else { return };
         let mut todo = Vec::new();
         if at.hear(&ours, &mut todo) {
             at.link_up(todo);
@@ -109,9 +112,9 @@ impl Wire {
             .iter()
             .map(|(_, bytes)| serde_json::from_slice(bytes).expect("a letter"))
             .collect();
-        let frame = serde_json::json!({ "ack": bundle.ack, "letters": letters });
+        let frame = serde_json::json!({ "ack": bundle.ack, "beat": bundle.seen, "letters": letters });
         let frame: Letters<OrderBody> = serde_json::from_value(frame).expect("letters");
-        at.take(Some(frame.ack), frame.letters);
+        at.take(Some((frame.ack, frame.beat)), frame.letters);
     }
 
     /// The controller looks at the files of a node, and writes its own.
@@ -123,39 +126,52 @@ impl Wire {
     fn read_reports(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
         let name = at.machine.name.clone();
         let head = self.share.reports.read(HEAD, at.dice).and_then(|bytes| unseal::<Head>(&bytes).ok());
-        let seen = gqd.offices.entry(name.clone()).or_default().seen;
-        let is_silent = seen.is_some_and(|(_, _, since)| clock.saturating_sub(since) >= SUSPECT);
-        let since = seen.map_or(clock, |(_, _, since)| since);
-        let Some(head) = head else {
-            if is_silent {
-                self.lose_sight(gqd, &name, since);
+        let Gqd { cluster, offices, .. } = &mut *gqd;
+        let known = cluster.node(&name).map(|node| &**node);
+        let office = offices.entry(name.clone()).or_insert_with(|| Office::new(known, clock));
+        let passed = clock.saturating_sub(office.looked).min(LONGEST_LOOK);
+        office.looked = clock;
+        match head {
+            Some(head) if office.is_sign(&head, self.link.is_some()) => {
+                let is_new_life = office.seen.as_ref().is_none_or(|seen| seen.epoch != head.epoch);
+                (office.silence, office.answer_due) = (0, true);
+                office.seen = Some(head.clone());
+                if is_new_life || self.link.is_none() {
+                    self.take_link(gqd, &head, clock);
+                }
+                self.hand_on(gqd, at, &head);
             }
-            return;
-        };
-        let is_fresh = seen.is_none_or(|(epoch, beat, _)| (epoch, beat) != (head.epoch, head.beat));
-        if !is_fresh && is_silent {
-            self.lose_sight(gqd, &name, since);
-        }
-        if is_fresh {
-            let is_new_life = seen.is_none_or(|(epoch, _, _)| epoch != head.epoch);
-            gqd.offices.entry(name.clone()).or_default().seen = Some((head.epoch, head.beat, clock));
-            if is_new_life || self.link.is_none() {
-                self.lose_sight(gqd, &name, clock);
-                let ours = self.connect(gqd, &head);
-                let office = gqd.offices.entry(name.clone()).or_default();
-                match ours {
-                    Some(ours) => {
-                        office.reading = Reading::after(ours.ack);
-                        (office.ack, office.lowest, office.highest) = (ours.ack, ours.lowest, ours.highest);
-                        office.its_ack = head.ack;
-                        office.beaten = None;
-                    }
-                    None => office.seen = None,
+            other => {
+                office.silence += passed;
+                let (silence, is_of) =
+                    (office.silence, other.as_ref().is_some_and(|head| office.is_of(head)));
+                if office.seen.is_none() {
+                    office.seen.clone_from(&other);
+                }
+                if silence >= SUSPECT {
+                    self.lose_sight(gqd, &name, clock - silence);
+                }
+                if let Some(head) = other.filter(|_| is_of) {
+                    self.hand_on(gqd, at, &head);
                 }
             }
         }
-        if self.link.is_some() {
-            self.hand_on(gqd, at, &head);
+    }
+
+    /// A node that writes files gets a link, or is told why not.
+    fn take_link(&mut self, gqd: &mut Gqd, head: &Head, clock: u64) {
+        self.lose_sight(gqd, &head.node, clock);
+        let welcome = self.connect(gqd, head);
+        let Some(office) = gqd.offices.get_mut(&head.node) else { return };
+        match welcome {
+            Ok(ours) => {
+                office.ack_epoch = head.epoch;
+                office.ack = if ours.ack_epoch == head.epoch { ours.ack } else { Seq(0) };
+                office.reading = Reading::after(office.ack);
+                (office.lowest, office.highest) = (ours.lowest, ours.highest);
+                (office.its_ack, office.refusal) = (head.ack, None);
+            }
+            Err(refusal) => office.refusal = Some(refusal.text),
         }
     }
 
@@ -167,7 +183,7 @@ impl Wire {
 
     fn hand_on(&mut self, gqd: &mut Gqd, at: &mut At<'_>, head: &Head) {
         let name = at.machine.name.clone();
-        let office = gqd.offices.entry(name.clone()).or_default();
+        let (Some(office), Some(_)) = (gqd.offices.get_mut(&name), &self.link) else { return };
         let reports = &mut self.share.reports;
         let Ok(look) = office.reading.look(head, MOST, |seq| {
             let bytes = reports.read(&letter(seq), at.dice);
@@ -181,18 +197,24 @@ impl Wire {
         if !look.letters.is_empty() || head.ack > office.its_ack {
             office.its_ack = head.ack;
             let reports = look.letters.into_iter().map(|letter| (letter.seq, Box::new(report(letter.body))));
-            gqd.letters(&name, head.epoch, head.ack, reports.collect());
+            gqd.letters(&name, head.epoch, (head.ack, Beat(0)), reports.collect());
         }
     }
 
     fn write_orders(&mut self, gqd: &mut Gqd, at: &mut At<'_>, clock: u64) {
-        let Some((_, bundles)) = &self.link else { return };
         let name = at.machine.name.clone();
-        let Some(bundles) = waiting(bundles) else { return self.lose_sight(gqd, &name, clock) };
+        let bundles = match self.link.as_ref().map(|(_, bundles)| waiting(bundles)) {
+            Some(Some(bundles)) => bundles,
+            Some(None) => {
+                self.lose_sight(gqd, &name, clock);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
         let epoch = gqd.keeper.store.epoch();
         let Gqd { offices, fuse, .. } = gqd;
-        let office = offices.entry(name.clone()).or_default();
-        let is_changed = !bundles.is_empty();
+        let Some(office) = offices.get_mut(&name) else { return };
+        let is_changed = !bundles.is_empty() || std::mem::take(&mut office.answer_due);
         for bundle in bundles {
             for (seq, bytes) in &bundle.letters {
                 if !fuse.step() {
@@ -206,17 +228,21 @@ impl Wire {
         let is_due = office.beaten.is_none_or(|at| clock.saturating_sub(at) >= BEAT);
         if (is_changed || is_due) && fuse.step() {
             office.beat += 1;
+            let linked = office.seen.as_ref().filter(|_| self.link.is_some());
             let head = Head {
                 version: LETTER_VERSION,
                 cluster: CLUSTER,
                 node: name,
                 epoch,
                 boot: None,
+                node_id: linked.and_then(|seen| seen.node_id),
                 beat: office.beat,
+                seen: linked.map_or(Beat(0), |seen| Beat(seen.beat)),
                 lowest: office.lowest,
                 highest: office.highest,
-                ack_epoch: office.seen.map_or(Epoch(0), |(epoch, _, _)| epoch),
+                ack_epoch: office.ack_epoch,
                 ack: office.ack,
+                refusal: office.refusal.clone(),
             };
             self.share.orders.write(HEAD, seal(&head).expect("a head"));
             office.beaten = Some(clock);
@@ -242,9 +268,9 @@ impl Wire {
             remove_up_to(&mut self.share.reports, Seq(u64::MAX));
         }
         let written = *at.life.written.get_or_insert(Seq(0));
-        let head = Head { highest: written, ..at.life.head(CLUSTER, at.machine) };
+        let head = Head { highest: written, ..at.life.head(CLUSTER, at.machine, at.clock) };
         let reading = Reading::after(head.ack);
-        at.life.session = Some(Session { reading, theirs: None, beat: head.beat, lowest: head.lowest });
+        at.life.session = Some(Session { reading, theirs: None, lowest: head.lowest });
         let bytes = seal(&head).expect("a head");
         if at.life.fuse.step() {
             self.share.reports.write(HEAD, bytes);
@@ -257,8 +283,12 @@ impl Wire {
         let Some(head) = head else { return };
         let Some(session) = &mut at.life.session else { return };
         let is_new = session.theirs.as_ref() != Some(&head);
+        if head.node_id.is_some_and(|id| id != at.life.life.id) {
+            session.theirs = Some(head);
+            return;
+        }
         if is_new {
-            if head.ack_epoch == at.life.epoch {
+            if head.ack_epoch == at.life.life.epoch {
                 remove_up_to(&mut self.share.reports, head.ack);
                 session.lowest = session.lowest.max(Seq(head.ack.0.saturating_add(1)));
             }
@@ -283,12 +313,9 @@ impl Wire {
 
     fn write_reports(&mut self, at: &mut At<'_>) {
         let sayings = std::mem::take(&mut at.life.sayings);
-        let epoch = at.life.epoch;
-        let (boot, name) = (at.machine.boot(), at.machine.name.clone());
-        let controller = at.life.node.controller();
-        let Some(session) = &mut at.life.session else { return };
+        let Some(lowest) = at.life.session.as_ref().map(|session| session.lowest) else { return };
         let mut ack = at.life.node.taken();
-        for Saying { ack: said, letters } in sayings {
+        for Saying { ack: said, letters, .. } in sayings {
             for report in letters {
                 if !at.life.fuse.step() {
                     return;
@@ -298,19 +325,8 @@ impl Wire {
             }
             ack = said;
         }
-        session.beat += 1;
-        let head = Head {
-            version: LETTER_VERSION,
-            cluster: CLUSTER,
-            node: name,
-            epoch,
-            boot: Some(boot),
-            beat: session.beat,
-            lowest: session.lowest,
-            highest: at.life.written.unwrap_or_default(),
-            ack_epoch: controller,
-            ack,
-        };
+        let highest = at.life.written.unwrap_or_default();
+        let head = Head { lowest, highest, ack, ..at.life.head(CLUSTER, at.machine, at.clock) };
         if at.life.fuse.step() {
             self.share.reports.write(HEAD, seal(&head).expect("a head"));
         }
@@ -327,9 +343,9 @@ fn remove_up_to(folder: &mut crate::share::Folder, seq: Seq) {
 }
 
 fn up(gqd: &mut Gqd, at: &mut At<'_>, saying: Saying) {
-    let frame = Letters { ack: saying.ack, letters: saying.letters };
+    let frame = Letters { ack: saying.ack, beat: saying.beat, letters: saying.letters };
     let bytes = serde_json::to_vec(&frame).expect("a frame");
     let frame: Letters<ReportBody> = serde_json::from_slice(&bytes).expect("a frame");
     let reports = frame.letters.into_iter().map(|letter| (letter.seq, Box::new(report(letter.body))));
-    gqd.letters(&at.machine.name, at.life.epoch, frame.ack, reports.collect());
+    gqd.letters(&at.machine.name, at.life.life.epoch, (frame.ack, frame.beat), reports.collect());
 }

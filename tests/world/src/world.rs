@@ -12,7 +12,7 @@ use crate::{
     users::Users,
     wire::Wire,
 };
-use gq_engine::Verb;
+use gq_engine::{NodeVerb, Verb};
 use gq_model::Timestamp;
 use gq_store::Place;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ const EVENTS: u64 = 300;
 /// Rounds in which everything must come to its end afterwards, and the round from which on nobody is waited for who waits for others.
 const ROUNDS: u32 = 500;
 const PATIENCE: u32 = 60;
-/// The round in which nodes that gqd refuses are started again.
+/// So often nodes that gqd refuses are started again, in rounds.
 const RESTART: u32 = 30;
 /// When the world begins: 2027, in seconds.
 const DAWN: i64 = 1_800_000_000;
@@ -113,13 +113,19 @@ impl World {
 
     /// Time passes: seconds.
     pub(crate) fn pass(&mut self, seconds: u64) {
-        self.clock += seconds * 1_000_000;
+        self.tick(seconds * 1_000_000);
+    }
+
+    fn tick(&mut self, micros: u64) {
+        self.clock += micros;
+        self.machines.iter_mut().for_each(|machine| machine.keep_leases(self.clock));
     }
 
     /// The next thing happens.
     fn step(&mut self) {
         self.truth.events += 1;
-        self.clock += self.dice.roll(2_000_000);
+        let micros = self.dice.roll(2_000_000);
+        self.tick(micros);
         let at = self.dice.below(self.machines.len());
         match self.dice.roll(40) {
             0..=3 => self.users.submit(&mut self.spool, &mut self.dice),
@@ -186,10 +192,10 @@ impl World {
     }
 
     fn with_node(&mut self, at: usize, act: impl FnOnce(&mut At<'_>)) {
-        let now = self.now();
+        let (now, clock) = (self.now(), self.clock);
         let Self { lives, machines, dice, .. } = self;
         let Some(life) = &mut lives[at] else { return };
-        act(&mut At { life, machine: &mut machines[at], dice, now });
+        act(&mut At { life, machine: &mut machines[at], dice, now, clock });
     }
 
     fn node_turn(&mut self, at: usize) {
@@ -209,7 +215,7 @@ impl World {
         let Self { lives, machines, dice, wires, gqd, .. } = self;
         let wire = &mut wires[at];
         let Some(life) = &mut lives[at] else { return };
-        let mut node = At { life, machine: &mut machines[at], dice, now };
+        let mut node = At { life, machine: &mut machines[at], dice, now, clock };
         match gqd {
             Some(gqd) if !wire.files => wire.carry(gqd, &mut node, clock),
             None if !wire.files => node.life.unlink(),
@@ -241,7 +247,7 @@ impl World {
         }
         for at in 0..self.lives.len() {
             if self.lives[at].is_none() && !self.machines[at].is_full {
-                self.lives[at] = Some(GqNode::begin(&mut self.machines[at], &mut self.dice, now));
+                self.lives[at] = Some(GqNode::begin(&mut self.machines[at], &mut self.dice, now, clock));
             }
         }
     }
@@ -270,7 +276,7 @@ impl World {
     }
 
     pub(crate) fn kill_a_supervisor(&mut self, at: usize) {
-        let Some(key) = self.dice.pick(&self.machines[at].supervised()) else { return };
+        let Some(key) = self.dice.pick(&self.machines[at].mortal()) else { return };
         self.truth.kills += 1;
         self.machines[at].kill_supervisor(key);
         if let Some(life) = &mut self.lives[at] {
@@ -288,7 +294,7 @@ impl World {
         let (now, clock) = (self.now(), self.clock);
         let Self { lives, machines, dice, wires, gqd, .. } = self;
         let Some(life) = &mut lives[at] else { return };
-        let mut node = At { life, machine: &mut machines[at], dice, now };
+        let mut node = At { life, machine: &mut machines[at], dice, now, clock };
         wires[at].cut(gqd.as_mut(), Some(&mut node), clock);
     }
 
@@ -300,9 +306,22 @@ impl World {
         }
     }
 
-    pub(crate) fn drain(&mut self, at: usize, reason: Option<&str>) {
+    /// A node is found dead, and an admin says so before it comes back.
+    pub(crate) fn fence(&mut self, at: usize) {
+        self.lose_power_of_node(at, false);
+        self.steer(at, NodeVerb::Fence);
+        self.turn();
+    }
+
+    /// The folder of a node is removed under its runs.
+    pub(crate) fn lose_folder(&mut self, at: usize) {
+        self.kill_gqnode(at);
+        self.machines[at].lose_folder();
+    }
+
+    pub(crate) fn steer(&mut self, at: usize, verb: NodeVerb) {
         if let Some(gqd) = &mut self.gqd {
-            self.users.drain(gqd, &self.machines[at].name, reason);
+            self.users.steer(gqd, &self.machines[at].name, verb);
         }
     }
 
@@ -327,7 +346,7 @@ impl World {
     fn round(&mut self, round: u32) {
         self.truth.events += 1;
         self.pass(20);
-        if round == RESTART {
+        if round % RESTART == RESTART - 1 {
             self.restart_the_refused();
         }
         self.revive();
@@ -342,26 +361,32 @@ impl World {
             }
         }
         for at in 0..self.machines.len() {
-            self.drain(at, None);
+            self.steer(at, NodeVerb::Resume);
         }
         self.turn();
+        self.bury();
         for at in 0..self.machines.len() {
             for _ in 0..8 {
                 self.carry(at);
+                self.bury();
                 self.supervisor(at);
             }
             self.node_turn(at);
+            self.bury();
             self.sweep(at);
             self.turn();
+            self.bury();
         }
-        self.bury();
         self.look();
     }
 
-    /// A node that lost its disk while its clock was behind passes for a copy of itself, until somebody starts it again.
+    /// A node that lost its disk while its clock was behind passes for a copy of itself, until somebody starts it again. Of what ran on one that
+    /// lost its folder nobody knows until it is booted.
     fn restart_the_refused(&mut self) {
         for at in 0..self.machines.len() {
-            if !self.wires[at].is_linked() {
+            if self.machines[at].has_forgotten {
+                self.lose_power_of_node(at, false);
+            } else if !self.wires[at].is_linked() {
                 self.kill_gqnode(at);
             }
         }

@@ -3,8 +3,8 @@
 use crate::{NOW, Try, limits, lines, words};
 use gq_ask::{Failed, read_change, read_signal};
 use gq_model::{
-    ArrayAsk, Change, IndexSet, JobSpec, MailOn, MaxWait, MemoryAsk, MiB, RetryAsk, Seconds, SignalAsk,
-    TimeAsk, Timestamp, WaitEnd,
+    ArrayAsk, Change, IndexSet, JobSpec, MailOn, MaxWait, MemoryAsk, MiB, Requeue, RetryAsk, Seconds,
+    SignalAsk, TimeAsk, Timestamp, WaitEnd,
 };
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ fn every_option_of_a_jobs_life_reaches_its_place_from_all_three_places() {
         "afterok:17,afterok:18_[0-3],singleton",
         "one term for each job"
     );
-    assert_eq!((spec.kill_on_invalid_dep, spec.requeue), (Some(false), Some(false)));
+    assert_eq!((spec.kill_on_invalid_dep, spec.requeue), (Some(false), Some(Requeue::Never)));
     assert_eq!((typed.prep.as_slice(), spec.prep), (PREP, true));
     assert_eq!((spec.time_min, spec.time_limit), (Some(Seconds(300)), Some(TimeAsk::Limit(Seconds(3600)))));
     assert_eq!(spec.deadline, Some(Timestamp::from_secs(NOW + 7200)));
@@ -131,8 +131,8 @@ fn short_forms_mean_what_slurm_means_by_them() {
     {
         assert_eq!(spec(&[text]).limits.len(), count, "{text}");
     }
-    assert_eq!(spec(&["--requeue"]).requeue, Some(true));
-    assert_eq!(spec(&["--requeue", "--no-requeue"]).requeue, Some(false), "the last one counts");
+    assert_eq!(spec(&["--requeue"]).requeue, Some(Requeue::Dead));
+    assert_eq!(spec(&["--requeue", "--no-requeue"]).requeue, Some(Requeue::Never), "the last one counts");
     assert_eq!(spec(&["-a", "[3,4,9]"]).array.unwrap().tasks.to_string(), "3-4,9");
     assert!(words(&["--array=0-99", "--test-run=1s"]).is_ok());
     for (text, number) in [("TERM", 15), ("sigkill", 9), ("31", 31)] {
@@ -141,12 +141,30 @@ fn short_forms_mean_what_slurm_means_by_them() {
 }
 
 #[test]
+fn a_job_runs_again_as_it_is_said() {
+    let asked = |words: &[&str]| {
+        let argv = words.iter().chain(&["s.sh"]).map(OsString::from).collect();
+        Try { argv, ..Try::default() }.submit().map(|job| job.spec.requeue)
+    };
+    for (words, requeue) in [
+        (&[][..], None),
+        (&["--requeue"], Some(Requeue::Dead)),
+        (&["--requeue=on-lost"], Some(Requeue::OnLost)),
+        (&["--requeue=on-lost", "--no-requeue"], Some(Requeue::Never)),
+        (&["--no-requeue", "--requeue"], Some(Requeue::Dead)),
+    ] {
+        assert_eq!(asked(words).unwrap(), requeue, "{words:?}");
+    }
+    assert!(asked(&["--requeue=whenever"]).is_err());
+}
+
+#[test]
 fn the_last_of_a_higher_place_counts_for_switches_that_have_two_names() {
     let script = b"#!/bin/sh\n#SBATCH --no-requeue\n#SBATCH --array=0-9\n".to_vec();
     let argv = ["--requeue", "--each=f", "s.sh"].map(OsString::from).to_vec();
     let files = vec![("f", b"a\nb".as_slice())];
     let job = Try { argv, script, files, ..Try::default() }.submit().unwrap();
-    assert_eq!(job.spec.requeue, Some(true));
+    assert_eq!(job.spec.requeue, Some(Requeue::Dead));
     assert_eq!(
         job.spec.array,
         Some(ArrayAsk::of(IndexSet::range(0, 1), None)),
@@ -339,7 +357,8 @@ fn changes_are_said_as_a_submission_says_them() {
         ("begin", "now+1hour", Change::Begin(Some(Timestamp::from_secs(NOW + 3600)))),
         ("begin", "none", Change::Begin(None)),
         ("deadline", "now+1hour", Change::Deadline(Some(Timestamp::from_secs(NOW + 3600)))),
-        ("requeue", "no", Change::Requeue(false)),
+        ("requeue", "no", Change::Requeue(Requeue::Never)),
+        ("requeue", "on-lost", Change::Requeue(Requeue::OnLost)),
     ] {
         assert_eq!(read(option, text).unwrap(), change, "{option} {text}");
     }
@@ -353,6 +372,7 @@ fn changes_are_said_as_a_submission_says_them() {
         ("name", "a\nb"),
         ("deadline", "2020-01-01"),
         ("requeue", ""),
+        ("requeue", "lost"),
         ("gpus", "2"),
     ] {
         read(option, text).unwrap_err();

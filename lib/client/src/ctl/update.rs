@@ -67,7 +67,7 @@ fn said(words: &ArgMatches, clock: &Clock) -> Result<(Selection, Vec<Change>), T
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gq_model::{Seconds, TimeAsk, Timestamp};
+    use gq_model::{Requeue, Seconds, TimeAsk, Timestamp};
 
     fn read(line: &str) -> Result<(Selection, Vec<Change>), Trouble> {
         let words = update_command()
@@ -98,7 +98,7 @@ mod tests {
                 Change::Deadline(Some(Timestamp::from_secs(7300))),
                 Change::Name("a b".into()),
                 Change::Comment(String::new()),
-                Change::Requeue(true),
+                Change::Requeue(Requeue::Dead),
             ]
         );
         assert_eq!(changes.len(), ANEW.len());
@@ -136,7 +136,7 @@ mod tests {
                 Change::Deadline(Some(Timestamp::from_secs(7300))),
                 Change::Name("a b".into()),
                 Change::Comment(String::new()),
-                Change::Requeue(false),
+                Change::Requeue(Requeue::Never),
             ]
         );
         for anew in ANEW {

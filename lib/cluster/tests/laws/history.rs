@@ -7,7 +7,7 @@ use gq_cluster::{
 };
 use gq_model::{
     BootId, CardAsk, CardUse, End, Epoch, IndexSet, JobId, JobSpec, LicenceAsk, MiB, NodeName, Outcome,
-    Reason, RunKey, Seconds, Seq, TaskIndex, Timestamp, Token, Uid,
+    Reason, RunKey, RunNumber, Seconds, Seq, TaskIndex, Timestamp, Token, Uid,
 };
 use proptest::prelude::*;
 use std::{
@@ -37,6 +37,7 @@ pub enum Move {
     Unbook { pick: u8 },
     Find { node: u8, cpus: u32, cut: u8 },
     See { node: u8, link: u8 },
+    Stray { node: u8, run: u32, gone: bool },
     Drain { node: u8, on: bool },
     Order { node: u8 },
     Report { node: u8, new_life: bool },
@@ -70,6 +71,7 @@ pub fn a_move() -> impl Strategy<Value = Move> {
         1 => a::<u8>().prop_map(|pick| Move::Unbook { pick }),
         6 => (0..NODES, 1..17u32, 0..3u8).prop_map(|(node, cpus, cut)| Move::Find { node, cpus, cut }),
         5 => (0..NODES, 0..7u8).prop_map(|(node, link)| Move::See { node, link }),
+        1 => (0..NODES, 1..3u32, a::<bool>()).prop_map(|(node, run, gone)| Move::Stray { node, run, gone }),
         1 => (0..NODES, a::<bool>()).prop_map(|(node, on)| Move::Drain { node, on }),
         2 => (0..NODES).prop_map(|node| Move::Order { node }),
         2 => (0..NODES, a::<bool>()).prop_map(|(node, new_life)| Move::Report { node, new_life }),
@@ -171,7 +173,7 @@ impl History {
             Move::Stop { .. } | Move::EndRun { .. } => self.of_run(step),
             Move::Charge { .. } | Move::Book { .. } | Move::Unbook { .. } => self.of_books(step),
             Move::Find { .. } | Move::See { .. } | Move::Drain { .. } => self.of_node(step),
-            Move::Order { .. } | Move::Report { .. } => self.of_node(step),
+            Move::Stray { .. } | Move::Order { .. } | Move::Report { .. } => self.of_node(step),
         }
     }
 
@@ -243,6 +245,8 @@ impl History {
                     key,
                     node,
                     boot,
+                    node_id: None,
+                    lease: None,
                     cpus,
                     memory,
                     cards,
@@ -320,19 +324,26 @@ impl History {
             Move::Find { node, cpus, cut } => Event::NodeFound {
                 node: name(node),
                 boot: (cpus != 7).then_some(BootId([node; 16])),
+                id: None,
                 cpus,
                 memory: MiB(65_536),
                 features: Vec::new(),
                 cards: cards_of(node, cut),
             },
             Move::See { node, link } => {
-                let node = cluster.node(&name(node)).filter(|node| node.boot.is_some())?.name.clone();
+                let node = cluster.node(&name(node)).filter(|node| node.boot.is_some())?;
                 let link = match link {
                     0 => Link::Suspect { since: at },
                     1 => Link::Lost { since: at },
+                    2 if node.runs().len() == 0 => Link::Forgotten,
                     _ => Link::Up,
                 };
-                Event::NodeSeen { node, link }
+                Event::NodeSeen { node: node.name.clone(), link }
+            }
+            Move::Stray { node, run, gone } => {
+                let node = cluster.node(&name(node))?.name.clone();
+                let key = RunKey { job: JobId(1), task: TaskIndex(0), run: RunNumber(run) };
+                if gone { Event::StrayGone { node, key } } else { Event::Strayed { node, key } }
             }
             Move::Drain { node, on } => {
                 let node = cluster.node(&name(node))?.name.clone();

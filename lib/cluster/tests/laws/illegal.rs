@@ -40,6 +40,9 @@ pub fn illegal(cluster: &Cluster) -> Vec<Event> {
     for node in cluster.nodes() {
         events.push(Event::Ordered { node: node.name.clone(), seq: Seq(node.last_order.0 + 2) });
         events.push(Event::Ordered { node: node.name.clone(), seq: node.last_order });
+        if node.runs().len() > 0 {
+            events.push(Event::NodeSeen { node: node.name.clone(), link: Link::Forgotten });
+        }
         let (node, epoch, seq) = (node.name.clone(), node.epoch, node.last_report);
         events.push(Event::Reported { node, epoch, seq });
     }
@@ -53,6 +56,8 @@ fn allocations(cluster: &Cluster, key: RunKey, events: &mut Vec<Event>) {
             key,
             node: node.name.clone(),
             boot: BootId([0; 16]),
+            node_id: None,
+            lease: None,
             cpus: 0,
             memory: MiB(0),
             cards,

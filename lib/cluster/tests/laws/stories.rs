@@ -18,6 +18,7 @@ fn with(cards: Vec<Card>, jobs: u64) -> Cluster {
     let found = Event::NodeFound {
         node: name(2),
         boot: Some(BootId([1; 16])),
+        id: None,
         cpus: 16,
         memory: MiB(65_536),
         features: Vec::new(),
@@ -65,6 +66,8 @@ fn give(cluster: &mut Cluster, job: u64, cards: Vec<CardUse>) -> Result<(), Ille
         key: key(job),
         node: name(2),
         boot: BootId([1; 16]),
+        node_id: None,
+        lease: None,
         cpus: 1,
         memory: MiB(64),
         cards,
@@ -112,6 +115,7 @@ fn a_slice_that_is_cut_for_a_run_is_still_that_runs_when_the_node_tells_of_it() 
     let found = Event::NodeFound {
         node: name(2),
         boot: node.boot,
+        id: None,
         cpus: node.cpus,
         memory: node.memory,
         features: Vec::new(),
@@ -171,7 +175,15 @@ fn what_was_used_up_is_forgotten_and_a_run_costs_from_the_second_it_is_given_its
 fn refound(cluster: &mut Cluster, cards: Vec<Card>) -> Result<(), IllegalEvent> {
     let node = cluster.node(&name(2)).unwrap();
     let (boot, cpus, memory) = (node.boot, node.cpus, node.memory);
-    cluster.apply(&Event::NodeFound { node: name(2), boot, cpus, memory, features: Vec::new(), cards })
+    cluster.apply(&Event::NodeFound {
+        node: name(2),
+        boot,
+        id: None,
+        cpus,
+        memory,
+        features: Vec::new(),
+        cards,
+    })
 }
 
 #[test]

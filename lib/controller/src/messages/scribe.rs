@@ -153,7 +153,7 @@ impl Scribe {
                 (Event::NodeSeen { node, link }, _) => match link {
                     Link::Up => reading.node(self, node, Change::Up),
                     Link::Lost { .. } => reading.node(self, node, Change::Lost),
-                    Link::Absent | Link::Suspect { .. } => {}
+                    Link::Absent | Link::Suspect { .. } | Link::Forgotten => {}
                 },
                 (Event::RunEnded { .. } | Event::TasksEnded { .. }, None)
                 | (
@@ -176,6 +176,8 @@ impl Scribe {
                     | Event::Booked(_)
                     | Event::Unbooked { .. }
                     | Event::NodeFound { .. }
+                    | Event::Strayed { .. }
+                    | Event::StrayGone { .. }
                     | Event::Ordered { .. }
                     | Event::Reported { .. },
                     _,

@@ -13,6 +13,7 @@ mod checks;
 mod keeper;
 mod life;
 mod node;
+mod nodes;
 mod parts;
 mod preemption;
 mod random;

@@ -1,9 +1,10 @@
-//! A node of the world: follows orders, keeps the ends of its runs until they are acknowledged, reboots, forgets.
+//! A node of the world: follows orders, keeps the ends of its runs until they are acknowledged, reboots, forgets. Runs with a lease begin and
+//! go on only by the controller's word that it sees the node.
 
 use gq_engine::{NodeReport, Order};
 use gq_model::{
-    Assignment, BootId, Card, CardUse, End, Epoch, Fault, MiB, NodeName, Outcome, Placement, Reason, RunKey,
-    Seq, Slice, Timestamp, known_grid,
+    Assignment, BootId, Card, CardUse, End, Epoch, Fault, MiB, NodeId, NodeName, Outcome, Placement, Reason,
+    RunKey, Seconds, Seq, Slice, Timestamp, known_grid,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +18,15 @@ pub struct Live {
     pub stop: Option<Outcome>,
     /// Whether it was told to make room.
     pub warned: bool,
+    /// Until when it may live, when it has a lease.
+    pub until: Option<Timestamp>,
+}
+
+/// The controller's word that it saw a node as it was at `beat`, when it had written orders up to `up_to`.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub beat: Timestamp,
+    pub up_to: Seq,
 }
 
 /// What keeps a run from starting.
@@ -32,11 +42,18 @@ pub enum Trouble {
 pub struct FakeNode {
     pub name: NodeName,
     pub boot: u8,
+    pub id: u8,
     pub epoch: Epoch,
     /// Whether letters go through.
     pub linked: bool,
     pub taken: Seq,
     pub live: BTreeMap<RunKey, Live>,
+    /// Runs that live and of which it knows nothing, since it has lost its log.
+    pub ghosts: BTreeMap<RunKey, Live>,
+    /// Runs with a lease that wait for the controller's word.
+    held: BTreeMap<RunKey, Assignment>,
+    /// The word for whose orders it waits.
+    unheard: Option<Seen>,
     /// Ends, each with the number of the report that told it last.
     pub ends: BTreeMap<RunKey, (NodeReport, Seq)>,
     /// Reports of this life that were not acknowledged.
@@ -63,10 +80,14 @@ impl FakeNode {
             cards,
             name: name.parse().unwrap(),
             boot: 1,
+            id: 1,
             epoch: Epoch(0),
             linked: true,
             taken: Seq(0),
             live: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
+            held: BTreeMap::new(),
+            unheard: None,
             ends: BTreeMap::new(),
             outbox: BTreeMap::new(),
             next: 1,
@@ -77,14 +98,19 @@ impl FakeNode {
         BootId([self.boot; 16])
     }
 
+    pub fn node_id(&self) -> NodeId {
+        NodeId([self.id; 16])
+    }
+
     /// A new life: what it has, what lives, and every end that was not acknowledged.
     pub fn join(&mut self) {
         self.epoch.0 += 1;
         self.next = 1;
         self.outbox.clear();
-        let runs = self.live.iter().map(|(key, live)| (*key, live.started)).collect();
-        let cards = self.cards.clone();
-        self.say(NodeReport::Joined { boot: self.boot_id(), cpus: 4, memory: MiB(4096), cards, runs });
+        let live = self.live.iter().map(|(key, live)| (*key, live.started));
+        let runs = live.chain(self.held.keys().map(|key| (*key, None))).collect();
+        let (boot, id, cards) = (self.boot_id(), Some(self.node_id()), self.cards.clone());
+        self.say(NodeReport::Joined { boot, id, cpus: 4, memory: MiB(4096), cards, runs });
         let ends: Vec<NodeReport> = self.ends.values().map(|(end, _)| end.clone()).collect();
         ends.into_iter().for_each(|end| self.say(end));
     }
@@ -108,30 +134,78 @@ impl FakeNode {
     /// The machine is booted again: what lived is dead; `wiped` says that nothing of it is remembered.
     pub fn reboot(&mut self, now: Timestamp, wiped: bool) {
         self.boot += 1;
-        self.die(now, wiped);
+        let held = std::mem::take(&mut self.held);
+        let live = std::mem::take(&mut self.live).into_iter().map(|(key, live)| (key, live.started));
+        for (key, started) in live.chain(held.into_keys().map(|key| (key, None))) {
+            let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "booted again");
+            self.say(NodeReport::Ended { key, outcome, started, ended: now, epilog: None });
+        }
+        self.ghosts.clear();
+        self.unheard = None;
+        if wiped {
+            self.wipe();
+        }
     }
 
-    /// All that lives is killed: by a boot, or because the node's folder is gone.
-    pub fn die(&mut self, now: Timestamp, wiped: bool) {
-        for (key, live) in std::mem::take(&mut self.live) {
-            let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "booted again");
+    /// Its log is gone: it knows nothing of what lives.
+    pub fn wipe(&mut self) {
+        self.id += 1;
+        self.ends.clear();
+        self.held.clear();
+        self.unheard = None;
+        self.taken = Seq(0);
+        self.ghosts.append(&mut self.live);
+    }
+
+    /// Runs whose lease is over have ended themselves, whether or not the node knows of it.
+    pub fn expire(&mut self, now: Timestamp) {
+        let is_over = |live: &Live| live.until.is_some_and(|until| until <= now);
+        self.ghosts.retain(|_, live| !is_over(live));
+        let over: Vec<RunKey> = self.live.iter().filter(|(_, l)| is_over(l)).map(|(key, _)| *key).collect();
+        for key in over {
+            let Some(live) = self.live.remove(&key) else { continue };
+            let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "cut off");
             self.say(NodeReport::Ended { key, outcome, started: live.started, ended: now, epilog: None });
         }
-        if wiped {
-            self.ends.clear();
-        }
     }
 
-    /// Takes an order. Returns the run that begins to live, if one does.
-    pub fn take(
-        &mut self,
-        seq: Seq,
-        order: &Order,
-        now: Timestamp,
-        trouble: Option<Trouble>,
-    ) -> Option<RunKey> {
+    /// The controller's word came. Returns the runs that begin to live.
+    pub fn hear(&mut self, seen: Seen, now: Timestamp) -> Vec<RunKey> {
+        if seen.up_to > self.taken {
+            self.unheard.get_or_insert(seen);
+            return Vec::new();
+        }
+        let until = |span: Seconds| seen.beat.after(span);
+        for live in self.live.values_mut() {
+            live.until = live.until.max(live.assignment.lease.map(until));
+        }
+        let mut begun = Vec::new();
+        for (key, assignment) in std::mem::take(&mut self.held) {
+            self.live(assignment.clone(), assignment.lease.map(until));
+            begun.push(key);
+        }
+        // Of a word that came very late nothing begins to live.
+        self.expire(now);
+        begun.retain(|key| self.live.contains_key(key));
+        begun
+    }
+
+    /// Takes an order. Returns the runs that begin to live.
+    pub fn take(&mut self, seq: Seq, order: &Order, now: Timestamp, trouble: Option<Trouble>) -> Vec<RunKey> {
+        if self.taken == Seq(0) {
+            // It lost its log: it goes on from the lowest order kept.
+            self.taken = Seq(seq.0 - 1);
+        }
         assert_eq!(seq.0, self.taken.0 + 1, "{} waits for another order", self.name);
         self.taken = seq;
+        let mut begun: Vec<RunKey> = self.follow(order, now, trouble).into_iter().collect();
+        if let Some(seen) = self.unheard.take() {
+            begun.extend(self.hear(seen, now));
+        }
+        begun
+    }
+
+    fn follow(&mut self, order: &Order, now: Timestamp, trouble: Option<Trouble>) -> Option<RunKey> {
         match order {
             Order::Start(assignment) => return self.start(assignment, now, trouble),
             Order::Cancel(key, _) => self.stop(*key, cancelled(Reason::Cancelled), now),
@@ -152,10 +226,10 @@ impl FakeNode {
     fn start(&mut self, assignment: &Assignment, now: Timestamp, trouble: Option<Trouble>) -> Option<RunKey> {
         let key = assignment.key;
         assert_eq!(assignment.node, self.name);
-        if self.live.contains_key(&key) || self.ends.contains_key(&key) {
+        if self.live.contains_key(&key) || self.held.contains_key(&key) || self.ends.contains_key(&key) {
             return None;
         }
-        if assignment.boot != self.boot_id() {
+        if assignment.boot != self.boot_id() || assignment.node_id != Some(self.node_id()) {
             let outcome = Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "another boot");
             self.say(NodeReport::Ended { key, outcome, started: None, ended: now, epilog: None });
             return None;
@@ -170,11 +244,19 @@ impl FakeNode {
             self.say(NodeReport::Refused { key, fault, reason, detail: "no".into() });
             return None;
         }
-        let live =
-            Live { assignment: assignment.clone(), started: None, exited: false, stop: None, warned: false };
-        self.live.insert(key, live);
-        self.cut(&assignment.cards);
+        if assignment.lease.is_some() {
+            self.held.insert(key, assignment.clone());
+            return None;
+        }
+        self.live(assignment.clone(), None);
         Some(key)
+    }
+
+    fn live(&mut self, assignment: Assignment, until: Option<Timestamp>) {
+        let cards = assignment.cards.clone();
+        let live = Live { started: None, exited: false, stop: None, warned: false, until, assignment };
+        self.live.insert(live.assignment.key, live);
+        self.cut(&cards);
     }
 
     /// Cuts the slices that a run was given and that are not there, in place of idle ones.
@@ -213,6 +295,7 @@ impl FakeNode {
     }
 
     fn stop(&mut self, key: RunKey, outcome: Outcome, now: Timestamp) {
+        self.held.remove(&key);
         if let Some(live) = self.live.get_mut(&key) {
             live.stop = Some(outcome);
         } else if let Some((end, _)) = self.ends.get(&key).cloned() {

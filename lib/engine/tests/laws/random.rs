@@ -17,6 +17,12 @@ enum Move {
     Join { node: bool },
     Reboot { node: bool, wiped: bool },
     Wipe { node: bool },
+    Beat { node: bool },
+    See { node: bool },
+    Tell { node: bool },
+    LeaseOver { node: bool },
+    Fence { node: bool, is_dead: bool },
+    Forget { node: bool },
     Orders { node: bool, most: usize, fault: u8 },
     AckOrders { node: bool },
     GoOn { pick: u8, code: u8 },
@@ -38,7 +44,7 @@ fn a_move() -> impl Strategy<Value = Move> {
     let b = any::<bool>;
     let rarely = || prop::bool::weighted(0.15);
     prop_oneof![
-        14 => (0..24u8, 0..3u32, 0..46u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
+        14 => (0..24u8, 0..3u32, 0..50u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
         6 => (0..4u32, 0..18u8, any::<u8>(), rarely())
             .prop_map(|(uid, verb, job, all)| Move::Command { uid, verb, job, all }),
         1 => (b(), b()).prop_map(|(node, on)| Move::Drain { node, on }),
@@ -50,6 +56,13 @@ fn a_move() -> impl Strategy<Value = Move> {
         12 => (b(), 1..6usize).prop_map(|(node, most)| Move::Reports { node, most }),
         2 => any::<u8>().prop_map(|pick| Move::Late { pick }),
         2 => any::<u8>().prop_map(|pick| Move::LateAnew { pick }),
+        6 => b().prop_map(|node| Move::Beat { node }),
+        6 => b().prop_map(|node| Move::See { node }),
+        6 => b().prop_map(|node| Move::Tell { node }),
+        3 => b().prop_map(|node| Move::LeaseOver { node }),
+        1 => (b(), prop::bool::weighted(0.7)).prop_map(|(node, is_dead)| Move::Fence { node, is_dead }),
+        1 => b().prop_map(|node| Move::Forget { node }),
+        1 => b().prop_map(|node| Move::Wipe { node }),
         1 => b().prop_map(|node| Move::Silent { node }),
         1 => b().prop_map(|node| Move::Lost { node }),
         2 => b().prop_map(|node| Move::Heard { node }),
@@ -107,6 +120,9 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         39 => r#""time_limit":600,"time_min":60,"cpus_per_task":4"#,
         40 => r#""requeue":true,"retry":{"times":3}"#,
         41 => r#""requeue":false"#,
+        43 | 44 => r#""requeue":"on-lost","cards":{"count":1}"#,
+        45 => r#""requeue":"on-lost","cpus_per_task":3"#,
+        46 => r#""requeue":"on-lost","array":"0-3""#,
         42 => r#""array":"0-3","cards":{"count":1},"dependency":"after:2""#,
         _ => "",
     })
@@ -181,12 +197,16 @@ fn play(world: &mut World, step: &Move) {
             world.inputs.clear();
             world.cluster = world.disk.read();
             world.planner.forget();
+            for at in 0..world.nodes.len() {
+                world.seen[at] = world.now;
+                world.lose_words(at);
+            }
             world.inputs.push(Input::Restarted);
             for node in &world.nodes {
                 world.inputs.push(Input::NodeHeard { node: node.name.clone(), epoch: node.epoch });
             }
         }
-        Move::Wait { seconds } => world.now = world.now.after(Seconds(*seconds)),
+        Move::Wait { seconds } => world.wait(Seconds(*seconds)),
         Move::Turn { full, refusing } => drop(world.run(*full, refusing)),
         of_node => play_node(world, of_node),
     }
@@ -197,17 +217,27 @@ fn play_node(world: &mut World, step: &Move) {
     let at = |node: bool| usize::from(node);
     match step {
         Move::Drain { node, on } => drop(world.drain(at(*node), on.then_some("fan"))),
-        Move::Join { node } => world.nodes[at(*node)].join(),
+        Move::Join { node } => {
+            world.lose_words(at(*node));
+            world.nodes[at(*node)].join();
+        }
         Move::Reboot { node, wiped } => {
             let now = world.now;
+            world.lose_words(at(*node));
             world.nodes[at(*node)].reboot(now, *wiped);
             world.nodes[at(*node)].join();
         }
         Move::Wipe { node } => {
-            let now = world.now;
-            world.nodes[at(*node)].die(now, true);
+            world.lose_words(at(*node));
+            world.nodes[at(*node)].wipe();
             world.nodes[at(*node)].join();
         }
+        Move::Beat { node } => world.beat(at(*node)),
+        Move::See { node } => world.see(at(*node)),
+        Move::Tell { node } => world.tell(at(*node)),
+        Move::LeaseOver { node } => world.lease_over(at(*node)),
+        Move::Fence { node, is_dead } => world.fence(at(*node), *is_dead),
+        Move::Forget { node } => drop(world.steer(ROOT, at(*node), gq_engine::NodeVerb::Forget)),
         Move::Silent { node } => {
             world.nodes[at(*node)].linked = false;
             let node = world.nodes[at(*node)].name.clone();
@@ -255,7 +285,10 @@ fn late(world: &mut World, pick: u8) {
 /// A node says of a run that ended long ago, under a new number, that it started and ended: no job is changed.
 fn late_anew(world: &mut World, pick: u8) {
     quiet(world);
-    let old: Vec<RunKey> = world.disk.rows.run_ends.keys().copied().collect();
+    // That one of those is gone which were given up while they lived is news.
+    let is_stray = |key: &RunKey| world.cluster.nodes().any(|node| node.strays.contains(key));
+    let ended = world.disk.rows.run_ends.keys().copied();
+    let old: Vec<RunKey> = ended.filter(|key| !is_stray(key)).collect();
     let Some(key) = old.get(usize::from(pick) % old.len().max(1)).copied() else { return };
     let jobs: Vec<_> = world.cluster.jobs().cloned().collect();
     let at = usize::from(pick.is_multiple_of(2));

@@ -2,14 +2,15 @@
 
 use crate::{
     keeper::{Disk, Post},
-    node::{FakeNode, Trouble, card},
+    node::{FakeNode, Seen, Trouble, card},
 };
 use gq_cluster::{
-    Account, Booked, Booking, Cluster, Depth, Event, Fate, Limits, Link, Partition, PartitionState, Policy,
-    Preempt, Qos, Serves, SliceRule, Weights,
+    Account, Booked, Booking, Cluster, Depth, Event, Fate, Limits, Link, Node, Partition, PartitionState,
+    Policy, Preempt, Qos, Serves, SliceRule, Weights,
 };
 use gq_engine::{
-    Actor, Answer, ClientId, Context, Input, NodeReport, Selection, Submission, Turn, TurnError, Verb,
+    Actor, Answer, ClientId, Context, Input, NodeReport, NodeVerb, Selection, Submission, Turn, TurnError,
+    Verb,
 };
 use gq_model::{Epoch, JobId, JobRef, JobSpec, NodeName, RunKey, Seconds, Seq, Timestamp, Token, Uid};
 use gq_sched::Planner;
@@ -34,6 +35,13 @@ pub struct World {
     pub throttled: BTreeSet<JobId>,
     /// Ids that were told to somebody, each with its token and user.
     pub told: BTreeMap<JobId, (Token, Uid)>,
+    /// When the controller last saw a sign of life of each node.
+    pub seen: Vec<Timestamp>,
+    /// Signs of life of each node on their way to the controller, and its words that it saw them on their way back.
+    pub beats: Vec<Vec<Timestamp>>,
+    pub words: Vec<Vec<Seen>>,
+    /// Jobs of nodes that an admin vouched to be dead, and were not.
+    pub lied: BTreeSet<JobId>,
     clients: u64,
 }
 
@@ -143,15 +151,23 @@ fn policy() -> Policy {
         kill_wait: Seconds(30),
         over_limit: Seconds(0),
         requeue: false,
+        lease: Seconds(600),
         kill_on_invalid_dep: false,
         max_array_size: 1000,
         max_job_count: 40,
+        suspect_after: Seconds(30),
         lost_after: Seconds(120),
         serves: Serves::Everyone,
         admins: BTreeSet::new(),
         allow_test_run: false,
         containers: true,
     }
+}
+
+/// Whether runs of a node may live of which nobody can tell.
+fn is_blind(cluster: &Cluster, node: &Node) -> bool {
+    let run = |(job, task)| cluster.job(job)?.runs.get(&task);
+    node.runs().filter_map(run).any(|run| !node.vouches_for(run))
 }
 
 impl World {
@@ -172,6 +188,10 @@ impl World {
             sent: Vec::new(),
             throttled: BTreeSet::new(),
             told: BTreeMap::new(),
+            seen: vec![Timestamp::from_secs(1_000_000); 2],
+            beats: vec![Vec::new(); 2],
+            words: vec![Vec::new(); 2],
+            lied: BTreeSet::new(),
             clients: 0,
         }
     }
@@ -242,11 +262,85 @@ impl World {
     }
 
     pub fn drain(&mut self, at: usize, reason: Option<&str>) -> ClientId {
+        let verb = reason.map_or(NodeVerb::Resume, |reason| NodeVerb::Drain(reason.into()));
+        self.steer(ROOT, at, verb)
+    }
+
+    /// Somebody wants something done to a node.
+    pub fn steer(&mut self, uid: Uid, at: usize, verb: NodeVerb) -> ClientId {
         let client = self.client();
         let nodes = vec![self.nodes[at].name.clone()];
-        let drain = reason.map(str::to_string);
-        self.inputs.push(Input::Nodes { client, by: actor(ROOT), nodes, drain });
+        self.inputs.push(Input::Nodes { client, by: actor(uid), verb, nodes });
         client
+    }
+
+    /// Time passes; leases end in it.
+    pub fn wait(&mut self, span: Seconds) {
+        self.now = self.now.after(span);
+        self.nodes.iter_mut().for_each(|node| node.expire(self.now));
+    }
+
+    /// A node gives a sign of life.
+    pub fn beat(&mut self, at: usize) {
+        if self.nodes[at].linked {
+            self.beats[at].push(self.now);
+        }
+    }
+
+    /// The controller sees the signs of life of a node, and says so.
+    pub fn see(&mut self, at: usize) {
+        let node = &self.nodes[at];
+        let known = self.cluster.node(&node.name).filter(|known| known.epoch == node.epoch);
+        if let (true, Some(known), Some(beat)) = (node.linked, known, self.beats[at].pop()) {
+            self.beats[at].clear();
+            self.seen[at] = self.now;
+            self.words[at].push(Seen { beat, up_to: known.last_order });
+        }
+    }
+
+    /// Such a word reaches its node.
+    pub fn tell(&mut self, at: usize) {
+        if let (true, false) = (self.nodes[at].linked, self.words[at].is_empty()) {
+            let word = self.words[at].remove(0);
+            for key in self.nodes[at].hear(word, self.now) {
+                self.assert_one_life(at, key);
+            }
+        }
+    }
+
+    /// What is on its way to and from a node is lost: it begins another life, or its controller does.
+    pub fn lose_words(&mut self, at: usize) {
+        self.beats[at].clear();
+        self.words[at].clear();
+    }
+
+    /// The controller has seen nothing of a node for as long as is said, and acts on it at once.
+    pub fn lease_over(&mut self, at: usize) {
+        if !self.nodes[at].linked {
+            let node = self.nodes[at].name.clone();
+            let silence = Seconds(self.now.micros_since(self.seen[at]) / 1_000_000);
+            self.inputs.push(Input::LeaseOver { node, silence });
+            self.run(false, &[]);
+        }
+    }
+
+    /// An admin vouches that a node is dead: it is, or he lies.
+    pub fn fence(&mut self, at: usize, is_dead: bool) {
+        let now = self.now;
+        if is_dead {
+            // Switched off; what it says when it boots again is another life's.
+            self.nodes[at].reboot(now, false);
+            self.nodes[at].join();
+            self.nodes[at].linked = false;
+            self.lose_words(at);
+        } else {
+            let node = &self.nodes[at];
+            self.lied.extend(node.live.keys().chain(node.ghosts.keys()).map(|key| key.job));
+            let held = self.cluster.node(&node.name).into_iter().flat_map(|node| node.runs());
+            self.lied.extend(held.map(|(job, _)| job));
+        }
+        self.steer(ROOT, at, NodeVerb::Fence);
+        self.run(false, &[]);
     }
 
     /// An admin keeps a node, or one card of it, from a time on.
@@ -304,7 +398,7 @@ impl World {
         let orders: Vec<_> =
             kept.range(Seq(taken.0 + 1)..).map(|(s, o)| (*s, o.clone())).take(most).collect();
         for (seq, order) in orders {
-            if let Some(key) = self.nodes[at].take(seq, &order, self.now, trouble) {
+            for key in self.nodes[at].take(seq, &order, self.now, trouble) {
                 self.assert_one_life(at, key);
             }
         }
@@ -321,14 +415,18 @@ impl World {
 
     fn assert_one_life(&self, at: usize, key: RunKey) {
         let others = |node: &FakeNode| -> Vec<RunKey> {
-            node.live.keys().filter(|k| (k.job, k.task) == (key.job, key.task)).copied().collect()
+            let all = node.live.keys().chain(node.ghosts.keys());
+            all.filter(|k| (k.job, k.task) == (key.job, key.task)).copied().collect()
         };
         let lives: Vec<RunKey> = self.nodes.iter().flat_map(others).collect();
-        assert_eq!(lives, [key], "one task lives twice");
+        assert!(lives == [key] || self.lied.contains(&key.job), "one task lives twice: {lives:?}");
         let (mut cpus, mut memory, mut units) = (0, 0, 0);
         let cards = &self.nodes[at].cards;
         let layout = gq_cluster::Layout::of(cards);
-        for (other, live) in &self.nodes[at].live {
+        // Where an admin lied of a node that has lost its log, nobody can tell.
+        let is_known = |key: &RunKey| !self.lied.contains(&key.job);
+        let ghosts = self.nodes[at].ghosts.iter().filter(|(key, _)| is_known(key));
+        for (other, live) in self.nodes[at].live.iter().chain(ghosts) {
             for held in &live.assignment.cards {
                 let its = layout.units(cards, std::slice::from_ref(held));
                 assert!(
@@ -412,7 +510,13 @@ impl World {
                     self.drain(at, None);
                 }
                 // What a turn that was not kept had to say of a link is said again, as the daemon does.
-                let is_up = self.cluster.node(&self.nodes[at].name).is_some_and(|node| node.link == Link::Up);
+                let known = self.cluster.node(&self.nodes[at].name);
+                let is_up = known.is_some_and(|node| node.link == Link::Up);
+                // What nobody can tell of, an admin looks after.
+                if known.is_some_and(|node| is_blind(&self.cluster, node)) && is_up {
+                    self.nodes[at].ghosts.clear();
+                    self.steer(ROOT, at, NodeVerb::Fence);
+                }
                 if !self.nodes[at].linked || !is_up {
                     self.nodes[at].linked = true;
                     let (node, epoch) = (self.nodes[at].name.clone(), self.nodes[at].epoch);
@@ -422,6 +526,9 @@ impl World {
                     self.nodes[at].join();
                 }
                 self.deliver_orders(at, usize::MAX, None);
+                self.beat(at);
+                self.see(at);
+                self.tell(at);
             }
             // What a requeue held on its way is released.
             let is_held =
@@ -449,7 +556,7 @@ impl World {
             for at in 0..self.nodes.len() {
                 self.send_reports(at, usize::MAX);
             }
-            self.now = self.now.after(Seconds(100));
+            self.wait(Seconds(100));
             self.turn();
             if self.cluster.job_count() == 0 {
                 return;

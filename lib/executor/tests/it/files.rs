@@ -1,7 +1,7 @@
 //! The same letters as files: `gqnode --files`.
 
 use crate::lab::{Lab, name, until};
-use gq_model::{End, Epoch, Seq, Uid};
+use gq_model::{Beat, End, Epoch, Seq, Uid};
 use gq_proto::{Head, LETTER_VERSION, Order, OrderBody, Report, ReportBody, seal, unseal};
 use gq_spool::{LetterKind, LetterReader, LetterWriter};
 use nix::sys::signal::Signal;
@@ -26,7 +26,10 @@ impl Folders {
             node: name(),
             epoch: Epoch(3),
             boot: None,
+            node_id: None,
             beat: 0,
+            seen: Beat(0),
+            refusal: None,
             lowest: Seq(1),
             highest: Seq(0),
             ack_epoch: Epoch(0),

@@ -2,8 +2,8 @@
 
 use gq_ipc::{Conn, IpcError, Listener};
 use gq_model::{
-    Assignment, BootId, ClusterId, Epoch, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, RunNumber, Seconds,
-    Seq, TaskIndex, Token, Uid,
+    Assignment, Beat, BootId, ClusterId, Epoch, JobId, JobSpec, MiB, NodeName, Outcome, RunKey, RunNumber,
+    Seconds, Seq, TaskIndex, Token, Uid,
 };
 use gq_proto::{
     Ask, Asked, Head, JobFile, LETTER_VERSION, Letters, LiveRun, Order, OrderBody, Reply, ReportBody,
@@ -156,7 +156,10 @@ impl Lab {
             node: name(),
             epoch: self.epoch,
             boot: None,
+            node_id: None,
             beat: 0,
+            seen: Beat(0),
+            refusal: None,
             lowest: Seq(head.ack.0 + 1),
             highest: Seq(self.orders.len() as u64),
             ack_epoch: head.epoch,
@@ -186,7 +189,7 @@ impl Lab {
             .filter(|order| order.seq > seq)
             .collect();
         let ack = self.highest(self.head.as_ref().unwrap().epoch);
-        let bytes = serde_json::to_vec(&Letters { ack, letters }).unwrap();
+        let bytes = serde_json::to_vec(&Letters { ack, beat: Beat(0), letters }).unwrap();
         self.conn.as_ref().unwrap().send(&bytes).unwrap();
     }
 
@@ -313,6 +316,8 @@ impl Lab {
             user: String::new(),
             name: None,
             may_run_again: false,
+            node_id: None,
+            lease: None,
         }
     }
 

@@ -218,8 +218,13 @@ fn a_reboot_ends_what_lived_and_keeps_what_had_ended() {
     let log = lab.node_folder().join("log");
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     let (mut log, _) = Log::open(&log).unwrap();
-    let mut records =
-        vec![Record::Life { epoch: Epoch(5), boot: before, controller: Epoch(1), taken: Seq(0) }];
+    let mut records = vec![Record::Life {
+        epoch: Epoch(5),
+        boot: before,
+        node_id: None,
+        controller: Epoch(1),
+        taken: Seq(0),
+    }];
     for (assignment, seq) in [&mut lived, &mut had_ended, &mut known].into_iter().zip(1..) {
         assignment.boot = before;
         let (key, at) = (assignment.key, Timestamp(9));

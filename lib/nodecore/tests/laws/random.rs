@@ -2,7 +2,7 @@
 
 use crate::samples::{NOW, assignment, boot, ended, identity, key, stop};
 use gq_model::{
-    Assignment, BootId, CardUse, EndReason, Epoch, Reason, RunKey, Seconds, Seq, SignalTo, Timestamp,
+    Assignment, Beat, BootId, CardUse, EndReason, Epoch, Reason, RunKey, Seconds, Seq, SignalTo, Timestamp,
 };
 use gq_nodecore::{Control, Effect, Input, Machine, Node, Order, Record, Report, StopWhy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,18 @@ struct World {
     stopped_first: BTreeSet<RunKey>,
     starts: BTreeMap<RunKey, u32>,
     next_run: BTreeMap<u64, u32>,
+    /// The boot clock, in seconds.
+    clock: u64,
+    /// The controller's words that it saw the node, on their way: the sign of life, and the orders written by then.
+    words: Vec<(u64, usize)>,
+    /// The latest sign of life of a word that came in this life, all of whose orders were taken.
+    heard: Option<u64>,
+    /// Words that came, and wait for orders.
+    unheard: Vec<(u64, usize)>,
 }
+
+/// The lease of every run with an even number of its job.
+const LEASE: u64 = 100;
 
 impl World {
     fn new(seed: u64) -> Self {
@@ -100,6 +111,10 @@ impl World {
             stopped_first: BTreeSet::new(),
             starts: BTreeMap::new(),
             next_run: BTreeMap::new(),
+            clock: 1,
+            words: Vec::new(),
+            heard: None,
+            unheard: Vec::new(),
         };
         world.input(Input::Join(Machine::default()));
         world
@@ -153,6 +168,8 @@ impl World {
                 assert!(!self.executed.contains(&a.key), "seed {seed}: {} was executed twice", a.key);
                 assert!(!self.stopped_first.contains(&a.key), "seed {seed}: {} was stopped before", a.key);
                 assert_eq!(a.boot, self.boot, "seed {seed}: a start of another boot was obeyed");
+                assert_eq!(a.lease.is_some(), self.node.leased_until(a.key).is_some(), "seed {seed}");
+                self.assert_lease(self.node.leased_until(a.key));
                 if self.dice.one_in(20) {
                     let reason = Reason::CardGone;
                     return self.input(Input::LaunchFailed { key: a.key, reason, detail: "no room".into() });
@@ -177,8 +194,42 @@ impl World {
                     "seed {seed}: {key} forgotten before its end was sent"
                 );
             }
+            Effect::Control(key, Control::Lease(until)) => {
+                assert_eq!(key.job.0 % 2, 0, "seed {seed}: {key} has no lease");
+                self.assert_lease(Some(until));
+            }
             Effect::Control(..) | Effect::Skipped { .. } => {}
             Effect::TurnAway(why) => panic!("seed {seed}: {why}"),
+        }
+    }
+
+    /// No lease goes beyond what the controller has said, in a word whose orders were all taken.
+    fn assert_lease(&self, until: Option<Seconds>) {
+        if let Some(until) = until {
+            let most = self.heard.map(|beat| beat + LEASE);
+            assert!(Some(until.0) <= most, "seed {}: a lease until {until}, of {most:?}", self.seed);
+        }
+    }
+
+    /// The controller sees the node, and says so; its words come in order, late or never.
+    fn word(&mut self) {
+        if self.dice.one_in(2) {
+            return self.words.push((self.clock, self.orders.len()));
+        }
+        if self.words.is_empty() || !self.link {
+            return;
+        }
+        let (beat, up_to) = self.words.remove(0);
+        self.unheard.push((beat, up_to));
+        self.note_heard();
+        self.input(Input::Seen { beat: Beat(beat * 1000), up_to: Seq(up_to as u64) });
+    }
+
+    /// What of the words that came is in force by now.
+    fn note_heard(&mut self) {
+        let taken = self.node.taken().0 as usize;
+        for (beat, _) in self.unheard.extract_if(.., |(_, up_to)| *up_to <= taken) {
+            self.heard = self.heard.max(Some(beat));
         }
     }
 
@@ -191,6 +242,9 @@ impl World {
         }
         self.epoch += 1;
         (self.link, self.acked) = (false, 0);
+        self.words.clear();
+        self.unheard.clear();
+        self.heard = None;
         self.log.append(&mut self.unread);
         self.deaths.clear();
         self.sweeps.clear();
@@ -278,6 +332,10 @@ impl World {
             Order::Signal(..) | Order::Warn(..) | Order::Limit(..) | Order::Suspend(_) | Order::Resume(_) => {
             }
         }
+        // It is taken before what it is about is decided.
+        for (beat, _) in self.unheard.extract_if(.., |(_, up_to)| *up_to <= next + 1) {
+            self.heard = self.heard.max(Some(beat));
+        }
         self.input(Input::Order { seq: Seq(next as u64 + 1), order, at: NOW });
     }
 
@@ -309,7 +367,8 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.dice.pick(16) {
+        self.clock += self.dice.roll(20);
+        match self.dice.pick(19) {
             0 | 1 => self.new_order(),
             2..=4 => self.deliver(),
             5..=8 => self.supervisor(),
@@ -324,6 +383,7 @@ impl World {
                 self.input(if self.link { Input::LinkUp } else { Input::LinkDown });
             }
             14 => self.ack(),
+            15..=17 => self.word(),
             _ => {
                 if self.dice.one_in(10) {
                     let reboot = self.dice.one_in(3);
@@ -374,6 +434,7 @@ impl World {
             if (self.node.taken().0 as usize) < self.orders.len() {
                 self.deliver();
             }
+            self.word();
             self.supervisor();
             self.tell_deaths();
             self.sweep();

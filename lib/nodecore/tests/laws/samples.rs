@@ -1,8 +1,8 @@
 //! Runs, orders and records to try a node with.
 
 use gq_model::{
-    Assignment, BootId, End, Epoch, JobId, MiB, NodeName, Outcome, Reason, RunKey, RunNumber, Seconds,
-    TaskIndex, Timestamp, Uid,
+    Assignment, BootId, End, Epoch, JobId, MiB, NodeId, NodeName, Outcome, Reason, RunKey, RunNumber,
+    Seconds, TaskIndex, Timestamp, Uid,
 };
 use gq_nodecore::{Identity, Input, Machine, Node, Record, Serves, Stop, StopWhy};
 
@@ -47,10 +47,12 @@ pub fn assignment(key: RunKey, boot: BootId) -> Box<Assignment> {
         user: String::new(),
         name: None,
         may_run_again: false,
+        node_id: None,
+        lease: key.job.0.is_multiple_of(2).then_some(Seconds(100)),
     })
 }
 pub fn identity(epoch: u64, boot: BootId) -> Identity {
-    Identity { node: name(), boot, epoch: Epoch(epoch), serves: Serves::Users }
+    Identity { node: name(), id: NodeId([9; 16]), boot, epoch: Epoch(epoch), serves: Serves::Users }
 }
 pub fn ended(key: RunKey) -> Record {
     let outcome = Outcome::without_exit(End::Completed, Reason::None, "");

@@ -135,6 +135,7 @@ fn a_slice_that_is_gone_keeps_only_from_what_needs_it() {
     lab.apply(Event::NodeFound {
         node: crate::lab::name("ws0"),
         boot: Some(BootId([1; 16])),
+        id: None,
         cpus: 64,
         memory: MiB(65_536),
         features: Vec::new(),

@@ -17,8 +17,21 @@ fn busy() -> Life {
     for id in [2, 3] {
         life.turn(&[another(id)]);
     }
-    let Event::Allocated { key, node, boot, cpus, memory, cards, exclusive, rate, promised, own_limit, at } =
-        allocated()
+    let Event::Allocated {
+        key,
+        node,
+        boot,
+        cpus,
+        memory,
+        cards,
+        exclusive,
+        rate,
+        promised,
+        own_limit,
+        at,
+        node_id,
+        lease,
+    } = allocated()
     else {
         panic!("no allocation")
     };
@@ -35,6 +48,8 @@ fn busy() -> Life {
         promised,
         own_limit,
         at,
+        node_id,
+        lease,
     }]);
     let ws1: NodeName = "ws1".parse().unwrap();
     let letters = (1..=3).map(|seq| (&ws1, Seq(seq), format!("order {seq}").into_bytes()));

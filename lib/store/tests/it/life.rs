@@ -113,6 +113,7 @@ pub fn node() -> [Event; 2] {
         Event::NodeFound {
             node: node.clone(),
             boot: Some(BootId([1; 16])),
+            id: None,
             cpus: 4,
             memory: MiB(4096),
             features: Vec::new(),
@@ -143,6 +144,8 @@ pub fn allocated() -> Event {
         key: KEY,
         node: "ws1".parse().unwrap(),
         boot: BootId([1; 16]),
+        node_id: None,
+        lease: None,
         cpus: 1,
         memory: MiB(64),
         cards: vec![CardUse { index: 0, uuid: None, slice: None, placement: None }],

@@ -79,6 +79,8 @@ fn array(life: &mut Life) {
             key,
             node,
             boot,
+            node_id: None,
+            lease: None,
             cpus,
             memory,
             cards,

@@ -32,6 +32,7 @@ pub struct Lab {
     jobs: u64,
     /// What the site does around the runs.
     pub around: gq_host::Around,
+    pub lease: Option<Seconds>,
 }
 
 /// A job before it is started; fields may be changed.
@@ -71,6 +72,7 @@ impl Lab {
             home: None,
             jobs: 0,
             around: gq_host::Around::default(),
+            lease: None,
         }
     }
 
@@ -129,6 +131,8 @@ impl Lab {
             user: String::new(),
             name: None,
             may_run_again: false,
+            node_id: None,
+            lease: None,
         };
         Job { file, assignment, mode: 0o640, tamper: |_| {} }
     }
@@ -169,6 +173,7 @@ impl Lab {
             run_folder: lock_folder(&folder).unwrap().unwrap(),
             log: self.log.hand_out(assignment.key).unwrap(),
             serves_root,
+            lease: self.lease,
             around: &self.around,
         })
         .unwrap()

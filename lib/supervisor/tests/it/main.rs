@@ -3,6 +3,7 @@
 
 mod ends;
 mod lab;
+mod leases;
 mod refusals;
 mod stages;
 mod stays;
