@@ -106,6 +106,9 @@ fn who_wants_it_runs_again_after_the_node_has_failed() {
     });
     fs::remove_dir_all(lab.dir().join("state/node")).unwrap();
     lab.node("n1").start();
+    // It is another node now, which cannot know that nothing lives; an admin can.
+    until("they are unknown", || (never.state() == JobState::Unknown).then_some(()));
+    lab.ctl("node n1 fence");
     assert_eq!((never.ended(), never.reason()), (End::NodeFail, Reason::NodeFailure));
     assert_eq!(unsaid.ended(), End::NodeFail, "as the conf says");
     assert_eq!(again.ended(), End::Completed, "{}", again.view());

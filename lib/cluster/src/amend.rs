@@ -26,6 +26,9 @@ impl Cluster {
             Event::Suspended { key, at } => {
                 self.change_run(*key, |run| run.suspended = run.suspended.or(Some(*at))).map(drop)
             }
+            Event::Adopted { key, node_id } => {
+                self.change_run(*key, |run| run.node_id = Some(*node_id)).map(drop)
+            }
             Event::Resumed { key, counted, .. } => self.limit_anew(*key, None, Some(*counted)),
             Event::Amended { job, what, .. } => self.amended(*job, what),
             _ => Err(IllegalEvent(format!("{event:?} amends no job"))),

@@ -43,6 +43,7 @@ impl Cluster {
             | Event::WaitedTooLong { .. }
             | Event::Amended { .. }
             | Event::Suspended { .. }
+            | Event::Adopted { .. }
             | Event::Resumed { .. } => self.amend(event),
             Event::Allocated {
                 key,

@@ -193,6 +193,13 @@ pub enum Event {
         /// From when its time limit counts now, on the controller's clock.
         counted: Timestamp,
     },
+    /// Another node of the same name, which has lost the log of the one that a run was given to, has the run's living supervisor.
+    Adopted {
+        /// Which run.
+        key: RunKey,
+        /// Which node answers for it now.
+        node_id: NodeId,
+    },
     /// A task was given resources; its node is told to start it.
     Allocated {
         /// Which run.
@@ -402,6 +409,7 @@ impl Event {
             | Self::Stopped { key, .. }
             | Self::Suspended { key, .. }
             | Self::Resumed { key, .. }
+            | Self::Adopted { key, .. }
             | Self::RunEnded { key, .. } => Some(key.job),
             Self::Charged { .. }
             | Self::Booked(_)
@@ -442,6 +450,7 @@ impl Event {
             | Self::Amended { .. }
             | Self::Suspended { .. }
             | Self::Resumed { .. }
+            | Self::Adopted { .. }
             | Self::Allocated { .. }
             | Self::Started { .. }
             | Self::Exited { .. }

@@ -1,7 +1,8 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
 use crate::{
-    Context, Decision, NodeReport, Order, charge::Charges, ending, found::found, preempt, schedule::Orders,
+    Context, Decision, NodeReport, Order, acts::stop_order, charge::Charges, ending, found::found, preempt,
+    schedule::Orders,
 };
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
@@ -225,7 +226,19 @@ fn joined(
     let mut orders = Orders::of(cluster);
     let known = cluster.node(name);
     for (key, started) in runs {
-        match (live_run(cluster, name, *key), started) {
+        let run = live_run(cluster, name, *key);
+        if let (Some(run), Some(node_id)) = (run, id)
+            && is_of_another(run, boot, id)
+        {
+            // Its supervisor lives there, whatever was lost. What was ordered before may be lost with it.
+            decision.events.push(Event::Adopted { key: *key, node_id });
+            if let Some(why) =
+                run.stopping.filter(|why| !matches!(why, Stopping::Preempt { ordered: false, .. }))
+            {
+                orders.write(&mut decision, name, stop_order(*key, why, false));
+            }
+        }
+        match (run, started) {
             (Some(run), Some(at)) if run.started().is_none() => {
                 decision.events.push(self::started(context, run, *key, *at))
             }
@@ -252,12 +265,16 @@ fn joined(
         let key = RunKey { job, task, run: run.number };
         let is_known = run.boot != boot || run.started().is_some() || run.stopping.is_some();
         // One that was given to a node that has lost its memory since may live, and nobody can be asked; a boot ends it, or an admin.
-        let is_lost_sight_of = run.boot == boot && run.node_id.is_some() && id.is_some() && run.node_id != id;
-        if is_known && !is_lost_sight_of && !listed.contains(&key) {
+        if is_known && !is_of_another(run, boot, id) && !listed.contains(&key) {
             orders.write(&mut decision, name, Order::Stray(key));
         }
     }
     decision
+}
+
+/// Whether a run was given to another node than this one, in the same boot.
+fn is_of_another(run: &Run, boot: BootId, id: Option<NodeId>) -> bool {
+    run.boot == boot && run.node_id.is_some() && id.is_some() && run.node_id != id
 }
 
 /// A node is in sight again without a new life: its connection is back. A life that has not reported yet reports first.

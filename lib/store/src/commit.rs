@@ -144,6 +144,7 @@ fn beside<'a>(
         | Event::WaitedTooLong { .. }
         | Event::Amended { .. }
         | Event::Suspended { .. }
+        | Event::Adopted { .. }
         | Event::Resumed { .. }
         | Event::Allocated { .. }
         | Event::Exited { .. }

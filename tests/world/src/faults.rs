@@ -38,7 +38,7 @@ pub(crate) fn strike(world: &mut World) {
         21 => world.pass(200),
         22 => world.steer(at, NodeVerb::Drain("fan".into())),
         23 => world.fence(at),
-        24 => world.lose_folder(at),
+        24 => world.lose_log(at),
         25 => world.pass(60),
         _ => world.steer(at, NodeVerb::Resume),
     }

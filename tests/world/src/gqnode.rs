@@ -7,7 +7,7 @@ use crate::{
     machine::{CPUS, Machine},
 };
 use gq_executor::{Life, from_disk, from_head, from_order, to_disk, to_letter};
-use gq_model::{Beat, ClusterId, MiB, NodeId, Reason, RunKey, Seq, Timestamp};
+use gq_model::{Beat, ClusterId, Epoch, MiB, NodeId, Reason, RunKey, Seq, Timestamp};
 use gq_nodecore::{Effect, Hands, Identity, Input, Machine as Has, Node, Record, Serves};
 use gq_nodelog as disk;
 use gq_proto::{Head, LETTER_VERSION, Order, Reading, Report};
@@ -80,6 +80,12 @@ pub(crate) struct Dead;
 impl GqNode {
     /// A new life on what the log says: a higher epoch, in the log before anybody hears of it.
     pub(crate) fn begin(machine: &mut Machine, dice: &mut Dice, now: Timestamp, clock: u64) -> Self {
+        for assignment in machine.survivors() {
+            let key = assignment.key;
+            let what = disk::Taken::Start(Box::new(assignment));
+            machine.log.append(disk::Record::Taken { seq: Seq(0), controller: Epoch(0), what });
+            machine.log.append(disk::Record::Up { key, pid: 1, pid_start: 1 });
+        }
         let wall = u64::try_from(now.0 / 1_000).unwrap_or(0);
         let Ok(life) = Life::after(&machine.log.records, wall, || Ok::<_, Infallible>(new_id(dice)));
         let me = Identity {

@@ -74,6 +74,8 @@ pub(crate) struct Life {
     is_cut_off: bool,
     /// Whether the log that it writes is gone.
     writes_to_nobody: bool,
+    /// Whether its supervisor can be found.
+    has_folder: bool,
 }
 
 impl Life {
@@ -136,11 +138,23 @@ impl Machine {
         }
     }
 
-    /// The node's folder is removed while the machine goes on; what its supervisors write from then on is seen by nobody.
-    pub(crate) fn lose_folder(&mut self) {
+    /// The node's log is removed while the machine goes on, and the folders of its runs with it or not; what supervisors write from then on is
+    /// seen by nobody.
+    pub(crate) fn lose_log(&mut self, keeps_folders: bool) {
         self.log = Log::default();
         self.has_forgotten = true;
-        self.lives.values_mut().for_each(|life| life.writes_to_nobody = true);
+        for life in self.lives.values_mut() {
+            life.writes_to_nobody = true;
+            life.has_folder &= keeps_folders;
+        }
+    }
+
+    /// Supervisors that live, of which the log does not tell.
+    pub(crate) fn survivors(&self) -> Vec<Assignment> {
+        let told = |key: RunKey| self.log.records.iter().any(|record| record.key() == Some(key));
+        let living =
+            self.lives.iter().filter(|(key, life)| life.supervised && life.has_folder && !told(**key));
+        living.map(|(_, life)| life.assignment.clone()).collect()
     }
 
     /// A supervisor writes.
@@ -175,6 +189,7 @@ impl Machine {
             lease,
             is_cut_off: false,
             writes_to_nobody: false,
+            has_folder: true,
             supervised: true,
             step: Step::Born,
             processes: 0,

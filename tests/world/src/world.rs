@@ -313,10 +313,10 @@ impl World {
         self.turn();
     }
 
-    /// The folder of a node is removed under its runs.
-    pub(crate) fn lose_folder(&mut self, at: usize) {
+    /// The log of a node is removed under its runs.
+    pub(crate) fn lose_log(&mut self, at: usize) {
         self.kill_gqnode(at);
-        self.machines[at].lose_folder();
+        self.machines[at].lose_log(self.dice.one_in(2));
     }
 
     pub(crate) fn steer(&mut self, at: usize, verb: NodeVerb) {

@@ -169,6 +169,7 @@ impl Scribe {
                     | Event::Prepared { .. }
                     | Event::Amended { .. }
                     | Event::Suspended { .. }
+                    | Event::Adopted { .. }
                     | Event::Resumed { .. }
                     | Event::Stopped { .. }
                     | Event::Promised { .. }

@@ -149,12 +149,17 @@ impl FakeNode {
 
     /// Its log is gone: it knows nothing of what lives.
     pub fn wipe(&mut self) {
+        self.lose_log();
+        self.ghosts.append(&mut self.live);
+    }
+
+    /// Its log is gone, and it finds what lives all the same.
+    pub fn lose_log(&mut self) {
         self.id += 1;
         self.ends.clear();
         self.held.clear();
         self.unheard = None;
         self.taken = Seq(0);
-        self.ghosts.append(&mut self.live);
     }
 
     /// Runs whose lease is over have ended themselves, whether or not the node knows of it.

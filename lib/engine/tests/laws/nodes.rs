@@ -196,6 +196,30 @@ fn runs_of_a_node_that_lost_its_log_are_not_dead_before_a_boot_or_an_admins_word
 }
 
 #[test]
+fn a_node_that_lost_its_log_answers_for_the_runs_whose_supervisors_it_finds() {
+    for is_stopped in [false, true] {
+        let mut world = with(ON_FIRST);
+        if is_stopped {
+            world.command(ANN, Verb::Cancel, named(JobId(1)));
+            world.turn();
+        }
+        // What was ordered is lost with the log, whether it was taken or not.
+        world.nodes[0].lose_log();
+        world.nodes[0].join();
+        report(&mut world);
+        let run = |world: &World| world.cluster.job(JobId(1)).map(|job| job.runs[&TaskIndex(0)].clone());
+        assert!(!node(&world, 0).is_blind_to(&run(&world).unwrap()), "it tells of it");
+        world.cluster = world.disk.read();
+        world.planner.forget();
+        assert!(!node(&world, 0).is_blind_to(&run(&world).unwrap()), "a restart forgets it not");
+        (0..6).for_each(|_| go_on(&mut world));
+        world.settle();
+        let end = if is_stopped { End::Cancelled } else { End::Completed };
+        assert_eq!(world.post.over[&JobId(1)].end, end);
+    }
+}
+
+#[test]
 fn a_leased_run_is_given_up_when_it_has_surely_ended_itself_and_not_a_moment_earlier() {
     let mut world = with(r#""nodelist":["ws0","ws1"],"cards":{"count":1},"requeue":"on-lost""#);
     let given = world.cluster.job(JobId(1)).unwrap().runs[&TaskIndex(0)].node.clone();
