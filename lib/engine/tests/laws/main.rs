@@ -9,6 +9,7 @@
 
 mod admission;
 mod books;
+mod bounds;
 mod checks;
 mod keeper;
 mod life;
