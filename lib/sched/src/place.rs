@@ -349,7 +349,8 @@ impl<'a> Ground<'a> {
     }
 
     /// The best spot for a task now: the smallest cards or slices that fit; for jobs without cards, nodes with the fewest cards; then the
-    /// node that is left with the fewest free cards and cpus (fill what is begun); then the name.
+    /// node that is left with the fewest free cards and cpus (fill what is begun); then the name. Free is what nobody uses now: what is
+    /// reserved or booked of cards all alike does not make their node fuller.
     ///
     /// `not_again`: a job that is not to be tried on nodes where its start failed.
     pub(crate) fn best_now(
@@ -417,7 +418,12 @@ impl<'a> Ground<'a> {
 
     /// How good what there is for a task on a seat now would be.
     fn keyed(&mut self, index: u32, shape: &Shape) -> Option<(Key, Offer)> {
-        let offer = self.offer_now(index, shape, true)?;
+        let mut offer = self.offer_now(index, shape, true)?;
+        let (seat, cards) = (self.seats.get(index)?, shape.demand.cards.count);
+        if seat.class.is_some() && cards > 0 {
+            // As the index has them, so that asking all nodes finds the same one.
+            offer.cost.left = seat.cards_free().saturating_sub(cards);
+        }
         let left = self.lack_of_cpus(index, shape, &offer)?;
         Some(((offer.cost, left, index), offer))
     }

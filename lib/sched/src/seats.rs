@@ -29,7 +29,8 @@ impl Seat {
     pub(crate) fn units_free(&self) -> Units {
         self.good & !self.load.units
     }
-    fn cards_free(&self) -> u32 {
+    /// How many cards are free now, of a node whose cards are whole.
+    pub(crate) fn cards_free(&self) -> u32 {
         self.units_free().count_ones()
     }
     /// Cpus that are free now.

@@ -3,12 +3,12 @@
 
 use crate::{
     audit::{check_starts, until},
-    lab::{Lab, cases, name},
-    site::{Site, a_site, node_name},
-    wishes::{Move, a_move},
+    lab::{Lab, a100s, cases, lasting, name, shape},
+    site::{Machine, Site, a_site, node_name},
+    wishes::a_move,
 };
-use gq_cluster::{Depth, Event, Job, Memory, Shape, Weights};
-use gq_model::{JobId, Reason, Seconds, Timestamp};
+use gq_cluster::{Demand, Depth, Event, Job, Memory, Shape, Weights};
+use gq_model::{JobId, MiB, Reason, Seconds, Timestamp};
 use gq_sched::Plan;
 use proptest::prelude::*;
 
@@ -21,6 +21,17 @@ fn nudged(lab: &Lab, site: &Site) -> Plan {
         lab.apply(Event::NodeSeen { node, link });
     }
     lab.plan()
+}
+
+/// The same with so many nodes more, which nothing may be started on, that not all of them are asked.
+fn with_spares(lab: &Lab) -> Lab {
+    let mut lab = lab.clone();
+    for at in 0..17 {
+        let node = format!("zz{at}");
+        lab.node(&node, 64, 65_536, crate::site::cards_of(at % 8));
+        lab.apply(Event::NodeDrained { node: name(&node), reason: "spare".into() });
+    }
+    lab
 }
 
 /// What is in use of a node from `from` until `until` at the most, at the moments when somebody comes: cpus, memory, how many, and
@@ -185,19 +196,19 @@ proptest! {
     #[test]
     fn many_nodes_are_planned_as_few_are(
         site in a_site(),
+        alike in any::<bool>(),
         moves in prop::collection::vec(a_move(), 1..40),
     ) {
-        let weights = Weights { fair_share: 0, ..site.weights };
-        let few = Site { machines: site.machines.iter().take(4).cloned().collect(), weights, ..site.clone() };
-        let mut lab = few.lab();
-        let mut many = few.lab();
-        for at in 0..17 {
-            let node = format!("zz{at}");
-            many.node(&node, 64, 65_536, crate::site::cards_of(at % 8));
-            many.apply(Event::NodeDrained { node: name(&node), reason: "spare".into() });
+        let mut machines: Vec<Machine> = site.machines.iter().take(4).cloned().collect();
+        if alike {
+            let kind = machines[0].kind;
+            machines.iter_mut().for_each(|machine| machine.kind = kind);
         }
-        // By a booking of some of its cards a node may be fuller than it looks.
-        for step in moves.iter().filter(|step| !matches!(step, Move::Book(..))) {
+        let weights = Weights { fair_share: 0, ..site.weights };
+        let few = Site { machines, weights, ..site };
+        let mut lab = few.lab();
+        let mut many = with_spares(&lab);
+        for step in &moves {
             lab.play(&few, step);
             many.play(&few, step);
             let (a, b) = (lab.start(), many.start());
@@ -205,5 +216,28 @@ proptest! {
             let at = |plan: &Plan| plan.outlook.reserved.clone();
             prop_assert_eq!(at(&a), at(&b));
         }
+    }
+}
+
+#[test]
+fn a_reservation_makes_a_node_no_fuller_be_they_few_or_many() {
+    let mut few = Lab::new();
+    few.policy.depth = Depth::First(1);
+    few.node("ws0", 2, 1024, a100s(3));
+    few.node("ws1", 4, 2048, a100s(3));
+    let many = with_spares(&few);
+    let large = |cards| Shape {
+        demand: Demand { memory: Memory::Amount(MiB(1536)), ..shape(1, cards).demand },
+        ..shape(1, cards)
+    };
+    for mut lab in [few, many] {
+        lab.submit(lasting(Shape { nodelist: vec![name("ws0")], ..shape(1, 1) }, 200));
+        lab.submit(large(1));
+        let reserved = lab.submit(large(2));
+        let last = lab.submit(lasting(shape(1, 1), 120));
+        let plan = lab.start();
+        assert_eq!(plan.outlook.reserved[&reserved].1, name("ws1"));
+        // Two cards are free on both; of cpus there are fewer on this one.
+        assert_eq!(lab.node_of(last).as_deref(), Some("ws0"));
     }
 }
