@@ -4,6 +4,8 @@
 #
 #   gqsub checkpoint-training.sh python3 train.py --epochs 100
 #
+# It takes a node where gqctl reaches gqd; on others, say --retry=100:75, and `exit 75` in place of the requeue.
+#
 # The training gets --checkpoint-dir with a folder that stays through all runs. It has to save there when it gets SIGTERM, and to
 # go on from what it finds there.
 #
@@ -22,6 +24,7 @@ back_into_the_queue() {
   echo "run $GQ_RUN: the time limit is near"
   kill -TERM "$training"
   wait "$training"
+  trap exit TERM # which the requeue sends
   gqctl requeue "$job"
   exit
 }

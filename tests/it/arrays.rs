@@ -128,7 +128,7 @@ fn an_array_is_one_line_while_it_waits_and_what_ended_alike_is_one() {
     let table = lab.say(&format!("gqstat -j {id}")).ok();
     let bar = table.lines().last().unwrap();
     assert!(bar.starts_with(&format!("{id}: [####################] 9/9, 3 failed")), "{table}");
-    assert_eq!(lab.say(&format!("gqstat -h -j {id}_99")).ok(), "");
+    assert!(lab.say(&format!("gqstat -h -j {id}_99")).refused(4).contains(&format!("no such job: {id}_99")));
 }
 
 #[test]

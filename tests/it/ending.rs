@@ -197,7 +197,8 @@ fn what_has_ended_is_not_requeued_and_what_it_used_stays() {
     let used = until("it is charged", || Some(usage()).filter(|usage| *usage > 0.0));
     for verb in ["requeue", "requeue --hold", "requeuehold"] {
         let words = lab.say(&format!("gqctl {verb} {}", job.id)).refused(1);
-        assert!(words.contains("has ended"), "{words}");
+        let instead = format!("gqsub --rerun-failed={}", job.id);
+        assert!(words.contains("has ended") && words.contains(&instead), "{words}");
     }
     assert_eq!((job.ended(), job.view()["run"].clone(), held(&lab)), (End::Completed, 1.into(), 0));
     // It grows old, and no more.

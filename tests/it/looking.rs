@@ -109,6 +109,14 @@ fn exit_codes_tell_an_unknown_job_from_an_absent_daemon() {
     let words = lab.say("gqstat -h -j 999").refused(4);
     assert!(words.contains("999"), "{words}");
     assert_eq!(lab.say("gqstat --json -j 999").code, 4);
+    // Of an array that waits, and of one that has ended.
+    let array = lab.submit("-H --array=0-3", "true");
+    for _ in 0..2 {
+        let words = lab.say(&format!("gqstat -h -j {}_[4-5]", array.id)).refused(4);
+        assert!(words.contains(&format!("no such job: {}_[4-5]", array.id)), "{words}");
+        lab.say(&format!("gqstat --why {}_9", array.id)).refused(4);
+        lab.say(&format!("gqcancel {}", array.id)).ok();
+    }
     lab.say("gqcancel 999").refused(4);
     lab.say("gqctl hold 999").refused(4);
     lab.say("gqstat -j nonsense").refused(2);

@@ -125,7 +125,7 @@ fn an_array_is_prepared_once_by_its_first_task() {
     assert!(!lab.work("ran").exists());
 }
 
-/// It is prepared as the first task though that is held, and as the next one when somebody cancels it.
+/// A first task that is held prepares what is not; whoever cancels it cancels it alone, and the next one prepares.
 #[test]
 fn what_is_done_to_the_first_task_is_done_to_it_alone() {
     let lab = Lab::with_cards(0);
@@ -156,6 +156,7 @@ fn what_is_done_to_the_first_task_is_done_to_it_alone() {
         (lines.split_whitespace().collect::<Vec<_>>() == [&format!("{}_[0]", held.id), "JobHeldUser"])
             .then_some(())
     });
+    assert_eq!(lab.read("log"), "1\n0\n");
     lab.ctl(&format!("release {}_0", held.id));
     assert_eq!(held.over()["ended"]["COMPLETED"], 4);
     assert_eq!(lab.read("log"), "0\n1\n1\n0\n");

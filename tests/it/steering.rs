@@ -62,12 +62,12 @@ fn jobs_are_steered_in_slurms_words() {
         (format!("update JobId={id} TimeLimitt=60"), "TimeLimitt=: no such key", "TimeLimit="),
         (
             format!("update JobId={id} NumNodes=2"),
-            "NumNodes= (to change that of a job) is not built yet",
+            "NumNodes= (to change it after the submission) is not built yet",
             "gqcancel",
         ),
         (
             "update NodeName=n1 State=DRAIN Reason=fan".to_owned(),
-            "NodeName=: is nothing of a job",
+            "NodeName=: gqctl update changes jobs, not this",
             "gqctl drain NODES",
         ),
         (format!("show job {id}"), "gqstat shows what there is", "gqstat -j"),

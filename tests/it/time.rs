@@ -72,7 +72,9 @@ fn a_job_ends_by_its_deadline_or_never_begins() {
     assert!(said.contains("could not end before"), "{said}");
     lab.run("gqsub", &["--deadline=2020-01-01", "--wrap", "true"]).refused(2);
     let held = lab.submit("-H -t 1s", "true");
-    lab.ctl(&format!("update {} --deadline=now+1second", held.id));
+    let too_late = format!("gqctl update {} --begin=now+1hour --deadline=now+10minutes", held.id);
+    assert!(lab.say(&too_late).refused(1).contains("could not end before"));
+    lab.ctl(&format!("update {} --deadline=now+2seconds", held.id));
     assert_eq!((held.ended(), held.reason()), (End::Deadline, Reason::Deadline));
     assert_eq!(holder.state(), JobState::Running);
 }

@@ -136,10 +136,10 @@ fn is_one_of(keys: &[&str], key: &str) -> bool {
 fn stranger(key: &str) -> AskError {
     let error = |problem| AskError::new(&Place::CommandLine, format!("{}=", shown(key)), problem);
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| known.eq_ignore_ascii_case(key)) {
-        return error(Problem::Other("is nothing of a job")).hint(*instead);
+        return error(Problem::Other("gqctl update changes jobs, not this")).hint(*instead);
     }
     if let Some(known) = UNBUILT.iter().find(|known| known.eq_ignore_ascii_case(key)) {
-        return error(Problem::NotBuilt(format!("{known}= (to change that of a job)")))
+        return error(Problem::NotBuilt(format!("{known}= (to change it after the submission)")))
             .hint("gqcancel, and submit it anew");
     }
     let keys = || ANEW.iter().flat_map(|anew| anew.keys.iter().copied());

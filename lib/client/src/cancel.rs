@@ -21,8 +21,8 @@ pub fn command() -> Command {
         )
         .long_about(
             "Ends jobs: a job that waits leaves the queue; one that runs gets SIGTERM, then SIGKILL when it is still \
-             there after the cluster's kill_wait. Jobs are named by id, or by what they are: then those are meant \
-             that fit every option given. Jobs of others are passed over, but refused when --user names these. With \
+             there after the cluster's kill_wait; one that has ended stays as it is, and that is no error. Jobs are named by id, or by what they are: then those are meant \
+             that fit every option given. Jobs of others are passed over; where --user names their owners, they are refused. With \
              --signal, jobs that run get that signal and nothing else: all their processes but the \
              script's own shell (that shell when it is alone), or as --batch and --full say. KILL goes to all of them.",
         )

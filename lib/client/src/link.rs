@@ -144,9 +144,10 @@ impl Link {
 
 fn unreachable(sock: &Path, error: &IpcError) -> Trouble {
     let (why, hint) = match error {
-        IpcError::NotThere { source, .. } => {
-            (source.to_string(), "start gqd, or name its conf file with --conf or $GQ_CONF")
-        }
+        IpcError::NotThere { source, .. } => (
+            source.to_string(),
+            "start gqd, name its conf file with --conf or $GQ_CONF, or go to the host where it runs",
+        ),
         IpcError::Closed => ("it closed the connection".to_owned(), "gqctl ping, and the log of gqd"),
         IpcError::Timeout => (error.to_string(), "gqctl ping, and the log of gqd"),
         IpcError::Squatted { .. } | IpcError::TooLarge { .. } => (error.to_string(), "the log of gqd"),

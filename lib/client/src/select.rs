@@ -105,8 +105,13 @@ pub fn filters() -> Vec<Arg> {
         Arg::new("me").long("me").action(ArgAction::SetTrue).help("Your own jobs"),
         list("partition", 'p', "LIST", "Jobs of these partitions"),
         list("name", 'n', "NAME", "Jobs of this name"),
-        list("states", 't', "LIST", "Jobs in these states, by name or code, such as PENDING or PD")
-            .visible_alias("state"),
+        list(
+            "states",
+            't',
+            "LIST",
+            "Jobs in these states, by name or code, such as PENDING or PD; all for every state",
+        )
+        .visible_alias("state"),
     ]
 }
 

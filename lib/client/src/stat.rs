@@ -62,7 +62,7 @@ pub fn command() -> Command {
                 .visible_alias("Format")
                 .value_name("FORMAT")
                 .conflicts_with_all(["json", "why", "nodes", "partitions"])
-                .help("Show these fields: in letters such as '%.18i %j %T', or by name such as jobid,name:20,state"),
+                .help("Show these fields (-O is the same): in letters such as '%.18i %j %T', or by name such as jobid,name:20,state"),
         )
         .arg(
             flag("long", "Show the state in full and the time limit, too")

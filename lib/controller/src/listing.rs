@@ -75,7 +75,11 @@ impl Door {
         let mut asked = BTreeSet::new();
         for named in select.jobs.iter().filter(|named| asked.insert(named.to_string())) {
             match Shown::named(self, sight, named.job, named.tasks.clone()) {
-                Ok(Some(job)) => shown.push(job),
+                Ok(Some(job)) => {
+                    let strange = job.strange().map(|tasks| JobRef { job: named.job, tasks: Some(tasks) });
+                    first.unknown.extend(strange);
+                    shown.push(job);
+                }
                 Ok(None) => first.unknown.push(named.clone()),
                 Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
             }

@@ -82,6 +82,13 @@ impl<'a> Shown<'a> {
         Ok((live.is_some() || past.is_some()).then_some(Self { live, past, only }))
     }
 
+    /// Those of the tasks that are meant which it never had.
+    pub(crate) fn strange(&self) -> Option<IndexSet> {
+        let spec = self.live.map(|job| &job.spec).or(self.past.as_ref().map(|new| &new.spec))?;
+        let strange = self.only.as_ref()?.without(&spec.tasks());
+        (!strange.is_empty()).then_some(strange)
+    }
+
     /// The views of it: what has ended, then what waits, then what runs.
     pub(crate) fn views(self, door: &'a Door, sight: &'a Sight<'a>, split: Split) -> Views<'a> {
         let Self { live, past, only } = self;

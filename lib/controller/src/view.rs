@@ -451,11 +451,13 @@ fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
 fn reason(node: &Node) -> Option<String> {
     let strays = || {
         let first = node.strays.first()?;
-        let more = match node.strays.len() {
-            1 => String::new(),
-            count => format!(" and {} others", count - 1),
-        };
-        Some(format!("run {first}{more} may live there still, and nobody waits for it any more"))
+        Some(match node.strays.len() {
+            1 => format!("run {first}, which gqd has given up, may still be alive there"),
+            count => format!(
+                "run {first} and {} more, which gqd has given up, may still be alive there",
+                count - 1
+            ),
+        })
     };
     node.closed_for().map(str::to_owned).or_else(strays)
 }

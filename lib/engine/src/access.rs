@@ -103,7 +103,9 @@ fn qos(policy: &Policy, partition: &Partition, spec: &JobSpec) -> Result<Option<
     let refusal = Refusal::new(RefusalKind::Policy, format!("--qos={}: {what}", name.escape_debug()));
     let there = policy.qos.iter().map(|qos| &qos.name).filter(|name| is_allowed(name));
     Err(match names(there.map(String::as_str)) {
-        none if none.is_empty() => refusal.hint(format!("partition {} has none", partition.name)),
+        none if none.is_empty() => {
+            refusal.hint(format!("leave it out: partition {} has no QOS", partition.name))
+        }
         there => refusal.hint(format!("QOS of partition {}: {there}", partition.name)),
     })
 }

@@ -273,7 +273,7 @@ fn may_be_contained(policy: &Policy, image: &str) -> Result<(), Refusal> {
 }
 
 /// Whether a job can end before its deadline at all.
-fn in_time(context: &Context, limit: Option<Seconds>, spec: &JobSpec) -> Result<(), Refusal> {
+pub(crate) fn in_time(context: &Context, limit: Option<Seconds>, spec: &JobSpec) -> Result<(), Refusal> {
     if let (Some(least), Some(TimeAsk::Limit(limit))) = (spec.time_min, spec.time_limit)
         && least > limit
     {

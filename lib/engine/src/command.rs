@@ -195,6 +195,12 @@ fn targets<'a>(
             None if ended.contains(&id) => {
                 if *verb != Verb::Cancel {
                     let refusal = Refusal::new(RefusalKind::Policy, format!("job {id} has ended"));
+                    let refusal = match verb {
+                        Verb::Requeue { .. } => refusal.hint(format!(
+                            "gqsub --rerun-failed={id} submits what did not complete as a new job"
+                        )),
+                        _ => refusal,
+                    };
                     failures.push(Failure { what: id.to_string(), refusal });
                 }
             }

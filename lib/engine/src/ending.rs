@@ -46,7 +46,7 @@ pub(crate) fn ended(
     }
     if is_in_vain && !job.waiting.is_empty() {
         // The tasks that it was to prepare never begin.
-        let detail = format!("run {} of the script that was to prepare it: {}", key.run, outcome.reason);
+        let detail = format!("the script of --prep failed in run {} of task {}", key.run, key.task);
         events.push(Event::TasksEnded {
             job: job.id,
             tasks: job.waiting.clone(),

@@ -78,7 +78,7 @@ impl Asked<'_> {
             }
             NodeVerb::Resume => decision.events.push(Event::NodeResumed { node: name }),
             NodeVerb::Fence => {
-                let detail = format!("uid {} vouched that node {name} was dead", self.by.uid);
+                let detail = format!("an admin (uid {}) vouched that node {name} is dead", self.by.uid);
                 let dead = self.dead_runs(node)?;
                 give_up((self.cluster, self.policy, self.context), dead, &detail, decision, orders);
             }

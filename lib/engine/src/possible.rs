@@ -208,13 +208,14 @@ fn wish(shape: &Shape) -> String {
     if !shape.features.is_empty() {
         parts.push(format!("features {}", shape.features.join("&").escape_debug()));
     }
+    let mut text = format!("{} on one node", parts.join(", "));
     if !shape.nodelist.is_empty() {
-        parts.push(format!("on {}", gq_model::compress_hosts(&shape.nodelist)));
+        text.push_str(&format!(" among {}", gq_model::compress_hosts(&shape.nodelist)));
     }
     if !shape.exclude.is_empty() {
-        parts.push(format!("not on {}", gq_model::compress_hosts(&shape.exclude)));
+        text.push_str(&format!(" other than {}", gq_model::compress_hosts(&shape.exclude)));
     }
-    format!("{} on one node", parts.join(", "))
+    text
 }
 
 /// `2 whole A100 cards with at least 40G`, `2 slices 1g.10gb`, `1 slice or card with at least 20G`.
@@ -228,13 +229,14 @@ fn cards_wish(shape: &Shape) -> String {
             format!("{} {}{of}", counted(ask.count, "slice"), profile.escape_debug())
         }
         None if shape.slices_by_memory => {
-            format!("{}{least}", counted(ask.count, &format!("{model}slice or card")))
+            let nouns = if ask.count == 1 { "slice or card" } else { "slices or cards" };
+            format!("{} {model}{nouns}{least}", ask.count)
         }
         None => format!("{}{least}", counted(ask.count, &format!("whole {model}card"))),
     }
 }
 
-/// `1 cpu`, `2 cpus`; of words joined by "or" the last one.
+/// `1 cpu`, `2 cpus`.
 fn counted(count: u32, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -115,10 +115,13 @@ impl Update<'_> {
         if spec != *job.spec {
             self.amend(job, Amendment::Spec(Arc::new(spec.clone())), &mut drafted);
         }
+        let other_times = (spec.deadline, spec.begin) != (job.spec.deadline, job.spec.begin);
         if (moved || limit.is_some()) && !job.waiting.is_empty() {
             let owner = Actor { uid: job.uid, admin: self.policy.is_admin(job.uid) };
             let (shape, payer) = admit::request(self.cluster, self.policy, self.context, owner, &spec, 0)?;
             self.amend(job, Amendment::Shape(Arc::new(shape), Arc::new(payer)), &mut drafted);
+        } else if other_times && !job.waiting.is_empty() {
+            admit::in_time(self.context, job.shape.time_limit, &spec)?;
         }
         // Orders are numbered: they are written when nothing can be refused any more.
         if let Some(limit) = limit {

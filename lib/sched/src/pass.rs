@@ -461,7 +461,17 @@ impl<'a> Pass<'a> {
             self.plan.outlook.groups.insert(line.key, Reason::Licences);
         }
         self.passed_over |= !self.old.is_empty();
-        self.note_first(job, partition);
+        // Who waits for his advance reservation to begin stands in nobody's way.
+        let is_early = shape
+            .reservation
+            .as_deref()
+            .and_then(|name| self.ground.cluster.booking(name))
+            .is_some_and(|booking| booking.start > self.ground.now);
+        if is_early {
+            self.plan.outlook.groups.insert(line.key, Reason::Reservation);
+        } else {
+            self.note_first(job, partition);
+        }
         if !self.may_reserve(line, partition) {
             self.freed.extend(old.map(|kept| kept.seat));
             return false;
@@ -490,11 +500,9 @@ impl<'a> Pass<'a> {
             self.passed_over = true;
         }
         self.claim(&kept, shape);
-        let is_early = |name| self.ground.cluster.booking(name).is_some_and(|b| b.start > self.ground.now);
-        if shape.reservation.as_deref().is_some_and(is_early)
-            || (!self.ground.bookings.is_empty()
-                && shape.reservation.is_none()
-                && self.would_fit_without_bookings(shape, key))
+        if !self.ground.bookings.is_empty()
+            && shape.reservation.is_none()
+            && self.would_fit_without_bookings(shape, key)
         {
             self.plan.outlook.groups.insert(line.key, Reason::Reservation);
         }
@@ -507,7 +515,7 @@ impl<'a> Pass<'a> {
         self.kept.push(kept);
         match self.quotas.get_mut(partition as usize) {
             Some(Quota::Left(left)) => {
-                *left = left.saturating_sub(1);
+                *left = left.saturating_sub(u32::from(!is_early));
                 *left > 0
             }
             Some(Quota::Fcfs { .. }) | None => false,

@@ -184,7 +184,7 @@ fn make_last(path: &Path) -> Result<(), SpoolError> {
         Some(false) | None => Err(SpoolError::not_safe(
             path,
             "the folder of this node is not there",
-            "see that gqd runs and that its conf names this node; gqd makes the folder",
+            "see that gqd runs and that its conf declares this node ([[node]]): gqd then makes the folder",
         )),
     }
 }

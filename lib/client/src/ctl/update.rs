@@ -163,10 +163,14 @@ mod tests {
             ("update|17|=60", "=: no such key", "TimeLimit Partition"),
             (
                 "update|JobId=17|NumNodes=2",
-                "NumNodes= (to change that of a job) is not built yet",
+                "NumNodes= (to change it after the submission) is not built yet",
                 "gqcancel",
             ),
-            ("update|NodeName=ws1|State=DRAIN", "NodeName=: is nothing of a job", "gqctl drain NODES"),
+            (
+                "update|NodeName=ws1|State=DRAIN",
+                "NodeName=: gqctl update changes jobs, not this",
+                "gqctl drain NODES",
+            ),
             ("update|17|TimeLimit=soon", "TimeLimit=soon: ", ""),
             ("update|17|Nice+=3", "Nice+=3: expected = behind it", ""),
             ("update|17|--time=1|TimeLimit=2", "--time=1 and TimeLimit=2 say the same thing twice", ""),

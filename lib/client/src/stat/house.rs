@@ -185,7 +185,7 @@ pub(crate) fn print_partitions(
         }
         PartitionColumn::State => out.push_str(&p.state),
         PartitionColumn::MaxTime => out.push_str(&format_limit(p.max_time)),
-        PartitionColumn::DefaultTime => out.push_str(&format_limit(p.default_time)),
+        PartitionColumn::DefaultTime => out.push_str(&format_limit(p.default_time.or(p.max_time))),
         PartitionColumn::Nodes => out.push_str(&p.nodes),
     };
     Table::new(columns, header).print(partitions, out, cell, |_, _| None)

@@ -5,7 +5,7 @@ mod life;
 use super::*;
 use crate::tests as scripted;
 use gq_model::{Card, CardHealth, JobId, MiB, NodeName, Reason, Seconds, Slice, Timestamp, Uid};
-use gq_proto::{CardView, GpuView, NodeView, Refusal, RefusalKind, SliceView};
+use gq_proto::{CardView, GpuView, NodeView, PartitionView, Refusal, RefusalKind, SliceView};
 use std::fs;
 
 fn clock() -> Clock {
@@ -204,6 +204,16 @@ fn every_reason_and_state_is_told_in_words() {
             assert_eq!(told, *reason != Reason::None, "{text}");
         }
     }
+}
+
+#[test]
+fn a_job_out_of_sight_says_what_an_admin_can_do() {
+    let told = |state: JobState| {
+        let mut text = String::new();
+        why::tell(&JobView { state: state.name().into(), ..running() }, None, &clock(), &mut text);
+        text.contains("gqctl node NAME fence")
+    };
+    assert!(told(JobState::Unknown) && !told(JobState::Running));
 }
 
 #[test]
@@ -520,6 +530,29 @@ fn nodes_are_shown_with_every_card_and_slice_and_who_holds_it() {
     assert_eq!(value["nodes"][0]["gpus"][1]["slices"][0]["job"], "18_3");
     assert_eq!(value["nodes"][0]["gpus"][1]["free"][1], "2g.20gb+1g.10gb");
     assert_eq!(value["nodes"][0]["gpus"][2]["failed"], "fell off the bus");
+}
+
+#[test]
+fn a_partition_without_a_usual_time_shows_the_one_that_counts() {
+    let of = |max_time, default_time| PartitionView {
+        name: "short".into(),
+        default: false,
+        state: "up".into(),
+        nodes: "ws1".into(),
+        max_time,
+        default_time,
+    };
+    let (minutes, hour) = (Some(Seconds(1800)), Some(Seconds(3600)));
+    for (view, shown) in [
+        (of(minutes, None), "30:00 30:00"),
+        (of(None, hour), "UNLIMITED 1:00:00"),
+        (of(None, None), "UNLIMITED UNLIMITED"),
+    ] {
+        let (text, ..) =
+            answered("partitions", "gqstat --partitions -h", None, vec![Reply::Partitions(vec![view])]);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words[2..4].join(" "), shown, "{text}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         }
         Reason::Resources => "it is first in line, and what it needs is in use",
         Reason::BeginTime => {
-            "its begin time (--begin), or the end of a pause between two attempts, has not come"
+            "its begin time (--begin), or the pause after another job (--dependency=after:ID+MINUTES), is not over"
         }
         Reason::JobHeldUser => "its user holds it: gqctl release lets it start",
         Reason::JobHeldAdmin => "an admin holds it, and an admin has to release it",
@@ -85,6 +85,10 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
     }
 }
 
+/// What the state UNKNOWN means and what can be done.
+const CUT_OFF: &str = "gqd has lost sight of its node, where it may be alive: it keeps what it holds until the node is back or has \
+                       booted, or an admin vouches that the node is dead (gqctl node NAME fence)";
+
 /// Says of a job in what state it is, why, and what comes next.
 pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &Clock, text: &mut String) {
     let mut id = String::new();
@@ -133,6 +137,9 @@ pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &C
         }
         Ok(_) | Err(_) => {
             line(text, "  node: ", &cell(field::Field::Nodes));
+            if job.state.parse() == Ok(JobState::Unknown) {
+                line(text, "  that is: ", CUT_OFF);
+            }
             line(text, "  for: ", &format!("{} of {}", cell(field::Field::Used), cell(field::Field::Limit)));
             line(text, "  output: ", &job.stdout);
         }

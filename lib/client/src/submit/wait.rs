@@ -119,7 +119,7 @@ fn ended(end: &WaitedEnd) -> u8 {
         say(
             PROGRAM,
             &format!(
-                "job {job}: what waited of it was cancelled, since what it waited for can no longer happen"
+                "job {job}, or what was left of it, was cancelled: what it waited for can no longer happen"
             ),
         );
         say_hint(&format!("gqstat --why {job}, and --kill-on-invalid-dep=no keeps such a job in the queue"));

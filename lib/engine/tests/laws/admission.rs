@@ -115,7 +115,7 @@ fn a_qos_is_one_of_the_partitions_and_its_time_and_limits_hold_as_well() {
     world.policy.partitions[0].allow_qos = Some(Vec::new());
     assert_eq!(
         told(&mut world, ANN, r#""qos":"quick""#),
-        "--qos=quick: partition main does not have this QOS | partition main has none"
+        "--qos=quick: partition main does not have this QOS | leave it out: partition main has no QOS"
     );
     world.policy.partitions[0].qos = Some("quick".into());
     assert_eq!(asked(&mut world, ANN, "").unwrap().payer.qos.as_deref(), Some("quick"));
@@ -269,7 +269,7 @@ fn what_is_wished_and_what_there_is_are_said_of_cards_and_slices() {
     assert_eq!(
         text,
         "no node of partition main could ever run this: 2 cpus, 2G of memory, \
-         2 slice or cards with at least 500000M on one node | \
+         2 slices or cards with at least 500000M on one node | \
          what there is: ws0: 4 cpus, 4G, 2 A100 (80G); ws1: 4 cpus, 4G, 1 A100 (80G) for slices 1g.10gb \
          1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb, 1 A100 (80G)"
     );
@@ -277,6 +277,8 @@ fn what_is_wished_and_what_there_is_are_said_of_cards_and_slices() {
     assert!(text.starts_with(
         "no node of partition main could ever run this: 5 cpus, 5G of memory, 1 slice 1g.10gb on"
     ));
+    let text = told(&mut world, ANN, r#""nodelist":["ws9"],"exclude":["ws0"]"#);
+    assert!(text.contains("1 cpu, 1G of memory on one node among ws9 other than ws0 |"), "{text}");
 }
 
 #[test]

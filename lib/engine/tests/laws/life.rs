@@ -414,6 +414,11 @@ fn a_job_that_cannot_end_before_its_deadline_is_ended_and_one_that_runs_has_unti
     world.turn();
     let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it is later") };
     assert!(failures[0].refusal.text.contains("its deadline cannot change"), "{failures:?}");
+    let soon = Verb::Update(vec![Change::Deadline(Some(Timestamp(at(&world, 99))))]);
+    let client = world.command(ROOT, soon, named(JobId(waits)));
+    world.turn();
+    let Answer::Done { count: 0, failures } = &world.post.replies[&client] else { panic!("it would end it") };
+    assert!(failures[0].refusal.text.contains("could not end before"), "{failures:?}");
     world.now = Timestamp(deadline);
     world.now.0 -= 99_000_000;
     world.turn();

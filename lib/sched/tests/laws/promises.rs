@@ -4,7 +4,7 @@ use crate::{
     audit::check_starts,
     lab::{Lab, a100s, cases, lasting, shape},
     site::a_firm_site,
-    wishes::{Move, a_booking, a_calm_move, a_plain_wish, a_shape},
+    wishes::{BookingWish, Move, a_booking, a_calm_move, a_plain_wish, a_shape},
 };
 use gq_cluster::{Depth, Event, Shape};
 use gq_model::{JobId, LicenceAsk, Reason, Seconds, TaskIndex, Timestamp};
@@ -245,4 +245,25 @@ fn who_cannot_start_and_is_not_reserved_for_undoes_no_promise() {
         }
         assert_eq!(plan.outlook.look_again, None);
     }
+}
+
+/// A job whose advance reservation had not begun took the one promise that EASY makes, and who really was first was delayed.
+#[test]
+fn who_waits_for_his_advance_reservation_takes_no_promise_from_the_first() {
+    let mut lab = Lab::new();
+    lab.node("ws0", 4, 8192, Vec::new());
+    lab.node("ws1", 1, 8192, Vec::new());
+    lab.book("ws1", &BookingWish { window: false, whole: true, after: 1_000, lasts: 200, user: 1000 });
+    lab.submit(lasting(shape(2, 0), 100));
+    lab.start();
+    let early = || Shape { reservation: Some("course".into()), ..lasting(shape(1, 0), 10) };
+    let before = lab.submit(early());
+    let blocked = lab.submit(lasting(shape(3, 0), 100));
+    let long = lab.submit(lasting(shape(2, 0), 101));
+    let behind = lab.submit(early());
+    let plan = lab.start();
+    assert!(!lab.is_running(long), "it would still hold two cpus when the promise falls due");
+    assert_eq!(plan.outlook.reserved[&blocked].0, lab.now.after(Seconds(100)));
+    assert_eq!((lab.reason(blocked), lab.reason(long)), (Reason::Resources, Reason::Priority));
+    assert_eq!((lab.reason(before), lab.reason(behind)), (Reason::Reservation, Reason::Reservation));
 }
