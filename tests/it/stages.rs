@@ -156,10 +156,10 @@ fn what_is_done_to_the_first_task_is_done_to_it_alone() {
         (lines.split_whitespace().collect::<Vec<_>>() == [&format!("{}_[0]", held.id), "JobHeldUser"])
             .then_some(())
     });
-    assert_eq!(lab.read("log"), "1\n0\n");
+    assert_eq!(lab.read("log"), "0\n1\n1\n0\n", "it is prepared once");
     lab.ctl(&format!("release {}_0", held.id));
     assert_eq!(held.over()["ended"]["COMPLETED"], 4);
-    assert_eq!(lab.read("log"), "0\n1\n1\n0\n");
+    assert_eq!(lab.read("log"), "0\n1\n1\n0\n", "and not again");
 }
 
 #[test]

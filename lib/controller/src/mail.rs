@@ -69,6 +69,8 @@ struct Correspondent {
     /// Its reports that are on disk, and of which life of it.
     ack_epoch: Epoch,
     ack: Seq,
+    /// The last life of it that had been heard of when it was linked.
+    past: Epoch,
     highest: Seq,
     lowest: Seq,
     beat: u64,
@@ -193,7 +195,7 @@ impl Mail {
         }
         match welcome.recv() {
             Ok(Ok(ours)) => {
-                node.ack_epoch = head.epoch;
+                (node.ack_epoch, node.past) = (head.epoch, ours.ack_epoch);
                 node.ack = if ours.ack_epoch == head.epoch { ours.ack } else { Seq(0) };
                 node.reading = Reading::after(node.ack);
                 (node.lowest, node.highest) = (ours.lowest, ours.highest);
@@ -304,6 +306,7 @@ impl Mail {
             highest: node.highest,
             ack_epoch: node.ack_epoch,
             ack: node.ack,
+            past: node.past,
             refusal: node.refusal.clone(),
         }
     }
@@ -331,6 +334,7 @@ impl Correspondent {
             its_ack: Seq(0),
             ack_epoch,
             ack,
+            past: Epoch(0),
             highest,
             lowest: Seq(1),
             beat: 0,
@@ -356,7 +360,7 @@ impl Correspondent {
         if is_twin && !std::mem::replace(&mut self.has_twin, true) {
             let Head { node, epoch, .. } = head;
             log::error!(
-                "{node}: another node writes letters by its name (life {epoch}): it is not listened to"
+                "{node}: another node writes letters by its name (life {epoch}): one name is one node, and it is not listened to; gqnode --name gives it another"
             );
         }
         !is_twin

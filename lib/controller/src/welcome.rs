@@ -9,6 +9,10 @@ use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind};
 const OLD_STATE: &str = "put back gqd's newer state; or, on the node, stop gqnode, see that none of its jobs runs, and remove its \
                          folder below node_dir: it is another node then";
 
+/// What admins are to do when another node of the same name has come later.
+const LATER_NODE: &str =
+    "gqnode --name gives this one another; or, if the other one is gone for good, start this one again";
+
 /// What is known when a node comes.
 pub struct Known<'a> {
     /// The cluster.
@@ -72,11 +76,15 @@ impl Known<'_> {
         }
         let Some(node) = self.node else { return Ok(()) };
         if head.epoch < node.epoch {
-            let text = format!(
-                "an older life of it (epoch {}, seen {}): is it a copy of its disk?",
-                head.epoch, node.epoch
-            );
-            return refuse(text, None);
+            let (seen, came) = (node.epoch, head.epoch);
+            if node.id != head.node_id {
+                let text = format!(
+                    "another node of this name has come since (its life {seen}; this is {came}): one name is one node"
+                );
+                return refuse(text, Some(LATER_NODE));
+            }
+            let text = format!("an older life of it ({came}; seen was {seen}): a copy of its disk");
+            return refuse(text, Some("stop one of the two"));
         }
         if head.ack > node.last_order {
             let text = format!(

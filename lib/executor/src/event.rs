@@ -35,8 +35,8 @@ pub enum Event {
     HeadWanted(Sender<Head>),
     /// The link tried to come up, for the first time or again, and did not.
     NotLinked,
-    /// The link is up: letters go out through `out`. The controller's head, if it has come yet.
-    Linked(u64, Out, Option<Head>),
+    /// The link is up, and letters go out through it. The controller's head tells in `ack_epoch` of the last life that it has heard of.
+    Linked(u64, Out, Head),
     /// The controller's head was read again.
     Head(u64, Head),
     /// Letters came: orders; and, if that was said, how far the reports were taken and which sign of life was seen last.

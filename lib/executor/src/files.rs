@@ -9,7 +9,7 @@ use crate::{
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use gq_model::{Epoch, NodeName, Seconds, Seq, Uid};
 use gq_proto::{Head, Order, Reading, Report, SealError, seal, unseal};
-use gq_spool::{LetterKind, LetterReader, LetterWriter, SpoolError, watch};
+use gq_spool::{LetterKind, LetterReader, LetterWriter, SpoolError, Watch, watch};
 use std::{
     io,
     path::PathBuf,
@@ -60,7 +60,9 @@ enum FilesError {
         boot: String,
     },
     /// The controller listens to another node of this name.
-    #[error("gqd listens to another node of this name")]
+    #[error(
+        "gqd listens to another node of this name: one name is one node; start this one with another (gqnode --name), or stop that one"
+    )]
     NotListened,
     /// The deciding thread does not listen to this controller, or this thread was too slow.
     #[error("this node closed it")]
@@ -111,6 +113,8 @@ struct Session {
     /// Reads what stands where this node writes.
     mirror: LetterReader,
     own: Head,
+    /// The life of the controller that wrote the last `HEAD`, and the last that was handed in.
+    life: Option<Epoch>,
     theirs: Option<Head>,
     reading: Reading,
     beaten: Instant,
@@ -147,7 +151,7 @@ impl Mailbox {
         let (out, inbox) = (folder(LetterKind::Report), folder(LetterKind::Order));
         let own_uid = Uid(nix::unistd::Uid::effective().as_raw());
         let mut mirror = LetterReader::open(&out, LetterKind::Report, own_uid);
-        self.claim(&mut mirror)?;
+        self.claim(&mut mirror, complaints)?;
         let mut writer = LetterWriter::open(&out, LetterKind::Report)?;
         if self.is_new {
             // Letters of an earlier life: what still matters of them is reported anew.
@@ -161,16 +165,17 @@ impl Mailbox {
             mirror,
             reading: Reading::after(own.ack),
             own,
+            life: None,
             theirs: None,
             beaten: Instant::now(),
             missing: None,
         };
         session.put_head()?;
+        let nudged = watch(&inbox, &["HEAD"]);
+        let answer = self.wait_for_answer(&mut session, &nudged, complaints)?;
         self.number += 1;
         let (give, letters) = bounded(MAX_WAITING);
-        self.tell(Event::Linked(self.number, Out::Files(give), None))?;
-        let nudged = watch(&inbox, &["HEAD"]);
-        complaints.clear();
+        self.tell(Event::Linked(self.number, Out::Files(give), answer))?;
         loop {
             self.look(&mut session, complaints)?;
             select! {
@@ -181,16 +186,34 @@ impl Mailbox {
                 recv(nudged.nudges()) -> _ => {}
                 default(LOOK) => {}
             }
-            if session.beaten.elapsed() >= self.beat {
-                session.look_behind()?;
-                session.put_head()?;
+            session.beat(self.beat)?;
+        }
+    }
+
+    /// Waits until the controller says that it listens to this life: only then is it known whether the log tells of all that was done, and
+    /// whoever is not listened to has nothing to say. Its head tells of the last life before.
+    fn wait_for_answer(
+        &self,
+        session: &mut Session,
+        nudged: &Watch,
+        complaints: &mut Complaints,
+    ) -> Result<Head, FilesError> {
+        self.tell(Event::NotLinked)?;
+        loop {
+            if let Some(head) = self.hear(session, complaints)?
+                && session.is_answered_by(&head)
+            {
+                return Ok(Head { ack_epoch: head.past, ..head });
             }
+            // Nobody nudges: it is looked again all the same.
+            let _ = nudged.nudges().recv_timeout(LOOK);
+            session.beat(self.beat)?;
         }
     }
 
     /// Waits until nobody else writes here, and nobody's letters are touched that may be wanted. What this node wrote in this boot is of a
     /// life that is over: two of them cannot hold its log. Whoever else wrote here is gone, or gives a sign of life.
-    fn claim(&self, mirror: &mut LetterReader) -> Result<(), FilesError> {
+    fn claim(&self, mirror: &mut LetterReader, complaints: &Complaints) -> Result<(), FilesError> {
         let own = want_head(&self.events)?;
         let mut watched: Option<(Head, Instant)> = None;
         loop {
@@ -202,11 +225,13 @@ impl Mailbox {
             }
             match &watched {
                 None => {
-                    log::info!(
-                        "life {} of another node has written letters by this name: waiting for {} s whether it still does",
-                        head.epoch,
-                        self.window.as_secs()
-                    );
+                    if complaints.is_clear() {
+                        log::info!(
+                            "life {} of another node has written letters by this name: waiting for {} s whether it still does",
+                            head.epoch,
+                            self.window.as_secs()
+                        );
+                    }
                     self.tell(Event::NotLinked)?;
                     watched = Some((head, Instant::now()));
                 }
@@ -240,27 +265,37 @@ impl Mailbox {
         session.put_head()
     }
 
-    /// Reads `HEAD` and the orders that it announces.
-    fn look(&self, session: &mut Session, complaints: &mut Complaints) -> Result<(), FilesError> {
+    /// Reads the controller's `HEAD`; none when it is not meant for this node.
+    fn hear(&self, session: &mut Session, complaints: &mut Complaints) -> Result<Option<Head>, FilesError> {
         let Some(head) = session.reader.head()?.and_then(|bytes| whole::<Head>(&bytes, "HEAD")) else {
-            return Ok(());
+            return Ok(None);
         };
         if let Err(e) = self.parties.check(&head) {
             complaints.say(&e);
-            return Ok(());
+            return Ok(None);
         }
         // A new life of gqd wants a sign of life before it believes what stands here.
-        if session.theirs.as_ref().is_none_or(|theirs| theirs.epoch != head.epoch) {
+        if session.life.replace(head.epoch) != Some(head.epoch) {
             session.put_head()?;
         }
         if head.node_id.is_some() && head.node_id != session.own.node_id {
             complaints.say(&FilesError::NotListened);
-            session.theirs = Some(head);
-            return Ok(());
+            return Ok(None);
         }
-        if let Some(why) = &head.refusal {
-            complaints.say(&LinkError::Refused(why.clone()));
+        if let Some(why) = head.refusal {
+            complaints.say(&LinkError::Refused(why));
+            return Ok(None);
         }
+        if session.is_answered_by(&head) {
+            complaints.clear();
+        }
+        Ok(Some(head))
+    }
+
+    /// Reads `HEAD` and the orders that it announces. Orders that stand there by a `HEAD` that is meant for another life are not obeyed:
+    /// somebody may have put both back.
+    fn look(&self, session: &mut Session, complaints: &mut Complaints) -> Result<(), FilesError> {
+        let Some(head) = self.hear(session, complaints)? else { return Ok(()) };
         if session.theirs.as_ref() != Some(&head) {
             if head.ack_epoch == session.own.epoch {
                 session.writer.forget_up_to(head.ack)?;
@@ -270,12 +305,29 @@ impl Mailbox {
             session.theirs = Some(head.clone());
             self.tell(Event::Head(self.number, head.clone()))?;
         }
+        if !session.is_answered_by(&head) {
+            return Ok(());
+        }
         let orders = session.orders(&head)?;
         if orders.is_empty() { Ok(()) } else { self.tell(Event::Letters(self.number, None, orders)) }
     }
 }
 
 impl Session {
+    /// Whether a head of the controller says that it listens to this life.
+    fn is_answered_by(&self, head: &Head) -> bool {
+        head.node_id == self.own.node_id && head.ack_epoch == self.own.epoch
+    }
+
+    /// Writes `HEAD` anew when that is due.
+    fn beat(&mut self, pause: Duration) -> Result<(), FilesError> {
+        if self.beaten.elapsed() >= pause {
+            self.look_behind()?;
+            self.put_head()?;
+        }
+        Ok(())
+    }
+
     /// Sees that what stands here is what this life wrote: whoever was stopped for long may have been taken for gone.
     fn look_behind(&mut self) -> Result<(), FilesError> {
         match self.mirror.head()?.and_then(|bytes| whole::<Head>(&bytes, "HEAD")) {

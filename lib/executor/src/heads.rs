@@ -7,7 +7,7 @@ use crate::{
     life::Life,
     site::{StartError, new_id},
 };
-use gq_model::{Beat, Seq};
+use gq_model::{Beat, Epoch, Seq};
 use gq_nodecore::{Effect, Input};
 use gq_proto::{Head, LETTER_VERSION};
 use std::time::{Duration, Instant};
@@ -68,6 +68,7 @@ impl Household {
             beat: self.next_beat().0,
             seen: Beat(0),
             refusal: None,
+            past: Epoch(0),
             lowest: self.node.lowest(),
             highest: self.node.highest(),
             ack_epoch: self.node.controller(),

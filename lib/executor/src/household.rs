@@ -221,17 +221,15 @@ impl Household {
             Event::Linked(number, out, head) => {
                 self.unlink();
                 self.say_ready();
-                if let Some(head) = head {
-                    let before = todo.len();
-                    self.hear(&head, todo)?;
-                    if let Some(why) = turned_away(todo.get(before..).unwrap_or_default()) {
-                        self.say_turned_away(why);
-                        out.close();
-                        todo.truncate(before);
-                        return Ok(());
-                    }
-                    log::info!("linked to gqd (its life {})", head.epoch);
+                let before = todo.len();
+                self.hear(&head, todo)?;
+                if let Some(why) = turned_away(todo.get(before..).unwrap_or_default()) {
+                    self.say_turned_away(why);
+                    out.close();
+                    todo.truncate(before);
+                    return Ok(());
                 }
+                log::info!("linked to gqd (its life {})", head.epoch);
                 self.loose.acked = Seq(0);
                 self.loose.beat_due = out.wants_beats().then(Instant::now);
                 self.link = Some((number, out));

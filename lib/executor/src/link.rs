@@ -154,6 +154,12 @@ impl Complaints {
             self.last = words;
         }
     }
+
+    /// Whether nothing was wrong since the link was up.
+    pub fn is_clear(&self) -> bool {
+        self.last.is_empty()
+    }
+
     /// The link is up.
     pub fn clear(&mut self) {
         self.last.clear();
@@ -252,7 +258,7 @@ impl Dialler {
         self.parties.check(&head)?;
         conn.set_timeouts(None, Some(WRITE))?;
         self.number += 1;
-        let linked = Event::Linked(self.number, Out::Socket(conn.try_clone()?), Some(head));
+        let linked = Event::Linked(self.number, Out::Socket(conn.try_clone()?), head);
         self.events.send(linked).map_err(|_| LinkError::Stopping)?;
         Ok(conn)
     }

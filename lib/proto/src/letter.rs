@@ -45,6 +45,9 @@ pub struct Head {
     pub highest: Seq,
     /// The life of the other side that `ack` speaks of.
     pub ack_epoch: Epoch,
+    /// From the controller, in a file: the last life of the node that it had heard of when it began to listen to the life `ack_epoch`.
+    #[serde(default)]
+    pub past: Epoch,
     /// Every letter of the other side up to this number has been taken.
     pub ack: Seq,
     /// From the controller: why it does not listen to the node that wrote last; of at most [`MAX_REFUSAL`] bytes.

@@ -69,6 +69,7 @@ mod tests {
             node_id: None,
             seen: Beat(0),
             refusal: None,
+            past: Epoch(0),
             beat: 1,
             lowest: Seq(lowest),
             highest: Seq(highest),

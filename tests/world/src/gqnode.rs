@@ -22,6 +22,8 @@ pub(crate) struct Session {
     pub(crate) reading: Reading,
     /// The controller's head as it was heard last.
     pub(crate) theirs: Option<Head>,
+    /// Whether the controller has said that it listens to this life.
+    pub(crate) is_answered: bool,
     /// The lowest letter kept.
     pub(crate) lowest: Seq,
 }
@@ -148,6 +150,7 @@ impl GqNode {
             ack_epoch: self.node.controller(),
             ack: self.node.taken(),
             refusal: None,
+            past: gq_model::Epoch(0),
         }
     }
 

@@ -165,7 +165,7 @@ impl Wire {
         let Some(office) = gqd.offices.get_mut(&head.node) else { return };
         match welcome {
             Ok(ours) => {
-                office.ack_epoch = head.epoch;
+                (office.ack_epoch, office.past) = (head.epoch, ours.ack_epoch);
                 office.ack = if ours.ack_epoch == head.epoch { ours.ack } else { Seq(0) };
                 office.reading = Reading::after(office.ack);
                 (office.lowest, office.highest) = (ours.lowest, ours.highest);
@@ -242,6 +242,7 @@ impl Wire {
                 highest: office.highest,
                 ack_epoch: office.ack_epoch,
                 ack: office.ack,
+                past: office.past,
                 refusal: office.refusal.clone(),
             };
             self.share.orders.write(HEAD, seal(&head).expect("a head"));
@@ -270,12 +271,11 @@ impl Wire {
         let written = *at.life.written.get_or_insert(Seq(0));
         let head = Head { highest: written, ..at.life.head(CLUSTER, at.machine, at.clock) };
         let reading = Reading::after(head.ack);
-        at.life.session = Some(Session { reading, theirs: None, lowest: head.lowest });
+        at.life.session = Some(Session { reading, theirs: None, is_answered: false, lowest: head.lowest });
         let bytes = seal(&head).expect("a head");
         if at.life.fuse.step() {
             self.share.reports.write(HEAD, bytes);
         }
-        at.link_up(Vec::new());
     }
 
     fn read_orders(&mut self, at: &mut At<'_>) {
@@ -283,10 +283,21 @@ impl Wire {
         let Some(head) = head else { return };
         let Some(session) = &mut at.life.session else { return };
         let is_new = session.theirs.as_ref() != Some(&head);
-        if head.node_id.is_some_and(|id| id != at.life.life.id) {
-            session.theirs = Some(head);
+        let is_answer = (head.node_id, head.ack_epoch) == (Some(at.life.life.id), at.life.life.epoch);
+        let is_for_another = head.node_id.is_some_and(|id| id != at.life.life.id);
+        if is_for_another || head.refusal.is_some() || !(session.is_answered || is_answer) {
             return;
         }
+        if !std::mem::replace(&mut session.is_answered, true) {
+            let answer = Head { ack_epoch: head.past, ..head.clone() };
+            let mut todo = Vec::new();
+            if !at.hear(&answer, &mut todo) {
+                at.settle(todo);
+                return at.life.unlink();
+            }
+            at.link_up(todo);
+        }
+        let Some(session) = &mut at.life.session else { return };
         if is_new {
             if head.ack_epoch == at.life.life.epoch {
                 remove_up_to(&mut self.share.reports, head.ack);
@@ -300,7 +311,7 @@ impl Wire {
             }
             at.settle(todo);
         }
-        let Some(session) = &mut at.life.session else { return };
+        let Some(session) = at.life.session.as_mut().filter(|_| is_answer) else { return };
         let orders = &mut self.share.orders;
         let Ok(look) = session.reading.look(&head, MOST, |seq| {
             let bytes = orders.read(&letter(seq), at.dice);

@@ -30,6 +30,7 @@ impl Folders {
             beat: 0,
             seen: Beat(0),
             refusal: None,
+            past: Epoch(0),
             lowest: Seq(1),
             highest: Seq(0),
             ack_epoch: Epoch(0),
@@ -59,7 +60,8 @@ impl Folders {
     fn read(&mut self) -> Option<Head> {
         let head: Head = unseal(&self.reader.head().unwrap()?).unwrap();
         if head.epoch != self.head.ack_epoch {
-            (self.head.ack_epoch, self.head.ack) = (head.epoch, Seq(0));
+            (self.head.ack_epoch, self.head.ack, self.head.node_id) = (head.epoch, Seq(0), head.node_id);
+            self.put_head();
         }
         let before = self.head.ack;
         while self.head.ack < head.highest {

@@ -160,6 +160,7 @@ impl Lab {
             beat: 0,
             seen: Beat(0),
             refusal: None,
+            past: Epoch(0),
             lowest: Seq(head.ack.0 + 1),
             highest: Seq(self.orders.len() as u64),
             ack_epoch: head.epoch,
