@@ -30,6 +30,7 @@ mod nodes;
 mod order;
 mod personal;
 mod reports;
+mod resources;
 mod retry;
 mod running;
 mod sim;

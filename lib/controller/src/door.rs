@@ -37,7 +37,7 @@ use std::{
 
 /// Most connections at a time (root's and our own are not counted), if there are files enough.
 const MAX_CONNECTIONS: usize = 4096;
-/// Fewest, however few files there are.
+/// Fewest.
 const MIN_CONNECTIONS: usize = 8;
 /// One user has at most this part of them.
 const USERS_PART: usize = 4;
@@ -45,6 +45,8 @@ const USERS_PART: usize = 4;
 const FILES_EACH: usize = 4;
 /// Open files for all else.
 const FILES_KEPT: usize = 64;
+/// Fewest open files.
+pub(crate) const LEAST_FILES: usize = FILES_KEPT + MIN_CONNECTIONS * FILES_EACH;
 /// How long nobody is let in when the system refuses a connection.
 const BREATH: Duration = Duration::from_millis(50);
 /// How long a client may say nothing, or not take an answer.

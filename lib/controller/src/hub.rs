@@ -137,6 +137,8 @@ impl Hub {
             }
             self.notice_time(&mut inputs);
             if !inputs.is_empty() {
+                // What came first is recorded first: a node that is back by now must not be out of sight again.
+                inputs.splice(0..0, std::mem::take(&mut self.deferred));
                 self.take_turn(&inputs)?;
             }
         }
@@ -200,7 +202,7 @@ impl Hub {
             if self.keeper.store.probe().is_ok() && self.place.fill_ballast() {
                 log::info!("there is room again: new jobs are taken");
                 self.set_degraded(None);
-                inputs.append(&mut self.deferred);
+                inputs.push(Input::Schedule);
             }
         }
     }
@@ -404,7 +406,8 @@ impl Hub {
         match self.run_turn(context, inputs) {
             Ok(()) => Ok(()),
             Err(TurnError::NotKept(StoreError::Full(error))) => {
-                self.no_room(inputs, context, &error.to_string())
+                let why = format!("{}: {error}", self.place.database().display());
+                self.no_room(inputs, context, &why)
             }
             Err(TurnError::NotKept(error)) => Err(error.to_string()),
             Err(TurnError::Broken(why)) => Err(why),

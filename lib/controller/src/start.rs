@@ -122,7 +122,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
 }
 
 fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result<(), String> {
-    gq_daemon::raise_nofile();
+    gq_daemon::raise_nofile(door::LEAST_FILES)?;
     let serves = become_owner(config, init)?;
     let own = Uid(geteuid().as_raw());
     let place = open_place(config, init)?;

@@ -47,8 +47,7 @@ pub fn start(events: Sender<Event>) -> io::Result<Accounts> {
     let (ask, asked) = bounded(MAX_ASKED);
     std::thread::Builder::new().name("accounts".to_owned()).spawn(move || {
         for uid in asked {
-            let found = Account::of(uid).map_err(|e| format!("looking up uid {uid}: {}", gq_host::words(&e)));
-            if events.send(Event::Account(uid, found)).is_err() {
+            if events.send(Event::Account(uid, Account::of(uid))).is_err() {
                 return;
             }
         }

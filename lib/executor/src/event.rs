@@ -6,6 +6,7 @@ use gq_gpu::Look;
 use gq_host::Account;
 use gq_model::{Beat, CardUse, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
+use std::io;
 
 /// Most events that wait for the deciding thread; the threads then wait for it.
 pub const MAX_EVENTS: usize = 1024;
@@ -30,7 +31,7 @@ pub enum Event {
     /// The driver is asked nothing at present.
     Rests,
     /// A uid was looked up: its account, if it has one, or why nobody knows.
-    Account(Uid, Result<Option<Account>, String>),
+    Account(Uid, io::Result<Option<Account>>),
     /// The link wants to know what to say of this node.
     HeadWanted(Sender<Head>),
     /// The link tried to come up, for the first time or again, and did not.

@@ -128,7 +128,7 @@ impl Household {
     pub(crate) fn account_told(
         &mut self,
         uid: Uid,
-        found: &Result<Option<Account>, String>,
+        found: &io::Result<Option<Account>>,
         todo: &mut Vec<Effect>,
     ) {
         let account = found.as_ref().ok().and_then(Option::as_ref);
@@ -136,7 +136,10 @@ impl Household {
             match found {
                 // A supervisor of a user who has no account says so, or does without.
                 Ok(account) => self.launch_as(&assignment, account.clone(), todo),
-                Err(why) => self.not_launched(assignment.key, Reason::LaunchFailure, why, todo),
+                Err(e) => {
+                    let why = format!("looking up uid {uid}: {}", gq_host::words(e));
+                    self.failed_to_launch(assignment.key, e, &why, todo);
+                }
             }
         }
     }
@@ -153,12 +156,16 @@ impl Household {
 
     fn launch_as(&mut self, assignment: &Assignment, account: Option<Account>, todo: &mut Vec<Effect>) {
         if let Err(e) = self.try_to_launch(assignment, account) {
-            // What this one lacks the next one would lack too: that is told first, so that none is sent.
-            let is_short = self.trouble.note(&e, Instant::now());
-            self.tell_trouble(todo);
-            let reason = if is_short { Reason::NodeTrouble } else { Reason::LaunchFailure };
-            self.not_launched(assignment.key, reason, &e.to_string(), todo);
+            self.failed_to_launch(assignment.key, &e, &e.to_string(), todo);
         }
+    }
+
+    /// What this run lacks the next one would lack too: that is told first, so that none is sent.
+    fn failed_to_launch(&mut self, key: RunKey, error: &io::Error, why: &str, todo: &mut Vec<Effect>) {
+        let is_short = self.trouble.note(error, Instant::now());
+        self.tell_trouble(todo);
+        let reason = if is_short { Reason::NodeTrouble } else { Reason::LaunchFailure };
+        self.not_launched(key, reason, why, todo);
     }
 
     /// Tells whether anything can be started now.
@@ -196,7 +203,10 @@ impl Household {
         };
         let supervisor = step(Step::RunSpawn, || spawn_supervisor(request))?;
         self.runs.enter(assignment);
-        self.runs.watch(key, supervisor, &mut self.watcher);
+        match supervisor {
+            Some(supervisor) => self.runs.watch(key, supervisor, &mut self.watcher),
+            None => self.runs.find(key, &mut self.watcher),
+        }
         Ok(())
     }
 

@@ -80,6 +80,9 @@ pub fn command() -> Command {
         ))
 }
 
+/// Fewest open files: what a node without runs holds, and some runs.
+const LEAST_FILES: usize = 24;
+
 /// Runs `gqnode` with its arguments, the program's name first; returns the exit code.
 pub fn main(argv: Vec<OsString>) -> u8 {
     if gq_failpoint::begin("gqnode", argv.get(1..).unwrap_or_default()) {
@@ -111,7 +114,7 @@ fn serve(options: &ArgMatches) -> Result<(), StartError> {
     // Before any thread is started, so that all threads and supervisors inherit it.
     gq_host::block_control_signal().map_err(system("a signal cannot be blocked"))?;
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-    gq_daemon::raise_nofile();
+    gq_daemon::raise_nofile(LEAST_FILES).map_err(StartError::Limit)?;
     let signals = gq_daemon::signals().map_err(system("signals cannot be caught"))?;
     let Some(site) = Site::find(options, &signals)? else { return Ok(()) };
     live(site, signals)

@@ -70,6 +70,9 @@ pub enum StartError {
         "gqd knows life {0} of this node, and its log none after {1}: it is an old copy, and nothing is known of what ran since; it goes on as another node of this name: start again"
     )]
     OldCopy(Epoch, Epoch),
+    /// It may not have what it needs of the system.
+    #[error("{0}")]
+    Limit(String),
     /// The system refuses something.
     #[error("{0}: {1}")]
     System(&'static str, #[source] io::Error),

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// How long no other start is tried after one that found something short.
-const PAUSE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// The trouble of a node.
 #[derive(Debug, Default)]

@@ -81,13 +81,13 @@ pub fn lock_folder(path: &Path) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Starts a supervisor; it outlives this process. Its end is told by [`Supervisor::pidfd`]; then call
-/// [`Supervisor::reap`].
+/// [`Supervisor::reap`]. None when it runs and there is no descriptor left to watch it by.
 ///
 /// A plain spawn without `pre_exec`, `uid` or `gid`: these would fork the whole of `gqnode`, ten times as slow.
 ///
 /// # Errors
 /// When there is no such program, or no process, memory or descriptor left: the site's fault.
-pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Supervisor> {
+pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Option<Supervisor>> {
     let mut command = Command::new(request.exe);
     command
         .arg(request.key.to_string())
@@ -110,7 +110,11 @@ pub fn spawn_supervisor(request: SpawnRequest<'_>) -> io::Result<Supervisor> {
         command.env(ENV_AROUND, serde_json::to_string(request.around)?);
     }
     let child = command.spawn()?;
-    Supervisor::of_child(child.id())
+    // Its descriptors are its own now: with none left, one of ours is what it is watched by.
+    drop(command);
+    Ok(Supervisor::of_child(child.id())
+        .inspect_err(|e| log::error!("the supervisor of run {} cannot be watched: {e}", request.key))
+        .ok())
 }
 
 /// Blocks the control signal in the calling thread and, by inheritance, in all threads and supervisors that it starts

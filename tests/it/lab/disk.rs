@@ -48,6 +48,12 @@ impl Disk {
         }
     }
 
+    /// Makes it read-only, or writable again; nobody may have a file there open for writing.
+    pub fn be_read_only(&self, is: bool) {
+        let read_only = if is { MsFlags::MS_RDONLY } else { MsFlags::empty() };
+        mount(None::<&str>, &self.0, None::<&str>, MsFlags::MS_REMOUNT | read_only, None::<&str>).unwrap();
+    }
+
     /// Makes room again.
     pub fn free(&self) {
         let _ = fs::remove_file(self.0.join("filling"));

@@ -177,6 +177,7 @@ impl Lab {
             around: &self.around,
         })
         .unwrap()
+        .unwrap()
     }
 
     pub fn folder(&self, key: RunKey) -> PathBuf {
