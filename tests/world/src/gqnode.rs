@@ -150,7 +150,7 @@ impl GqNode {
             ack_epoch: self.node.controller(),
             ack: self.node.taken(),
             refusal: None,
-            past: gq_model::Epoch(0),
+            past: Epoch(0),
         }
     }
 
