@@ -19,6 +19,7 @@ mod environment;
 mod examples;
 mod faults;
 mod forms;
+mod golden;
 mod hooks;
 mod house;
 mod lab;
