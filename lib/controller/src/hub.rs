@@ -112,11 +112,15 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
+    /// The first turn, before anybody is answered: nodes are out of sight until they come. Returns why it must stop, as [`Self::run`] does.
+    pub(crate) fn begin(&mut self) -> Result<(), String> {
+        self.take_turn(&[Input::Declared, Input::Restarted])?;
+        self.silent = Silence::after_start(&self.cluster, Instant::now());
+        Ok(())
+    }
+
     /// Runs until it is told to stop. Returns why it must stop otherwise; nothing may be done with it then, see [`Self::fall_silent`].
     pub(crate) fn run(&mut self) -> Result<(), String> {
-        let first = [Input::Declared, Input::Restarted];
-        self.take_turn(&first)?;
-        self.silent = Silence::after_start(&self.cluster, Instant::now());
         loop {
             let mut inputs = Vec::new();
             match self.words.recv_timeout(self.nap()) {
@@ -458,7 +462,7 @@ impl Hub {
             if let Input::Report { node, epoch, .. } = input
                 && let Some(state) = self.cluster.node(node).filter(|state| state.epoch == *epoch)
             {
-                self.couriers.post.taken(node, state.last_report);
+                self.couriers.post.taken(node, *epoch, state.last_report);
             }
         }
     }

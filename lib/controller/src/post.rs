@@ -138,10 +138,12 @@ impl Post {
         }
     }
 
-    /// Every report of `node` up to `seq` is on disk.
-    pub fn taken(&mut self, node: &NodeName, seq: Seq) {
-        let mailbox = self.nodes.entry(node.clone()).or_default();
-        if seq > mailbox.ack {
+    /// Every report of `node` in its life `epoch` up to `seq` is on disk. Said to that life alone: another one numbers its reports anew, and would
+    /// take what it has said to nobody for taken.
+    pub fn taken(&mut self, node: &NodeName, epoch: Epoch, seq: Seq) {
+        let Some(mailbox) = self.nodes.get_mut(node) else { return };
+        let is_its = mailbox.link.as_ref().is_some_and(|link| link.epoch == epoch);
+        if is_its && seq > mailbox.ack {
             mailbox.ack = seq;
             mailbox.ack_due = true;
             self.acks_due.insert(node.clone());

@@ -181,6 +181,10 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
         deferred: Vec::new(),
         place,
     };
+    if let Err(why) = hub.begin() {
+        hub.fall_silent();
+        return Err(why);
+    }
     let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook));
     open_up(config, &hub.place, (spool, intake), &wall, &tell, (cluster_id, epoch, own), dropped)?;
     drop(tell);

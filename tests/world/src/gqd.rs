@@ -234,7 +234,7 @@ impl Gqd {
             if let Input::Report { node, epoch, .. } = input
                 && let Some(state) = self.cluster.node(node).filter(|state| state.epoch == *epoch)
             {
-                self.post.taken(node, state.last_report);
+                self.post.taken(node, *epoch, state.last_report);
             }
         }
         answers
