@@ -220,6 +220,9 @@ impl Gqd {
 
     /// One turn of all that came in. The answers that reached their clients.
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) -> Vec<(ClientId, Answer)> {
+        if !self.inputs.is_empty() {
+            self.inputs.splice(0..0, std::mem::take(&mut self.deferred));
+        }
         let inputs = std::mem::take(&mut self.inputs);
         let mut answers = Vec::new();
         match self.run(&inputs, ground, &mut answers) {
@@ -302,7 +305,7 @@ impl Gqd {
         }
         if self.is_degraded && !is_full {
             self.is_degraded = false;
-            self.inputs.append(&mut self.deferred);
+            self.inputs.push(Input::Schedule);
         }
         self.post.send_acks();
     }
