@@ -3,6 +3,7 @@
 
 use crate::lab::{Daemon, Lab, until};
 use gq_model::End;
+use nix::sys::signal::Signal;
 use std::{
     fs,
     process::{Command, Output},
@@ -39,24 +40,26 @@ fn let_syncs_fail(lab: &Lab, daemon: &Daemon, least: u32) {
         let died = thread::scope(|scope| {
             let submits = scope.spawn(|| submit(lab));
             // It comes to its end, or the daemon does first.
-            let died = until("the job ends, or the daemon", || {
-                if daemon.has_ended().is_some() {
-                    return Some(true);
-                }
-                (submits.is_finished() && is_idle(lab)).then_some(false)
+            until("the job ends, or the daemon", || {
+                (daemon.has_ended().is_some() || submits.is_finished() && is_idle(lab)).then_some(())
             });
+            // What it syncs after the job's end, or as it stops, may fail as well.
+            daemon.strike(Signal::SIGTERM);
+            until("the daemon ends", || daemon.has_ended());
+            let said = daemon.said_now();
+            let code = daemon.wait();
+            let died = code != Some(0);
             if died {
-                let said = daemon.said_now();
-                assert_eq!(daemon.wait(), Some(1), "{said}");
+                assert_eq!(code, Some(1), "{said}");
                 let last = said.lines().last().unwrap_or_default();
                 assert!(last.contains("sync") && last.contains("ERROR"), "sync {number}: {said}");
                 nothing_more_is_synced(lab);
-                daemon.start();
-                if daemon.name() == "gqd" {
-                    // It dials less and less often.
-                    lab.node("n1").kill9();
-                    lab.node("n1").start();
-                }
+            }
+            daemon.start();
+            if daemon.name() == "gqd" {
+                // It dials less and less often.
+                lab.node("n1").kill9();
+                lab.node("n1").start();
             }
             jobs.extend(submits.join().unwrap());
             died
