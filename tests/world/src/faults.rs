@@ -39,7 +39,7 @@ pub(crate) fn strike(world: &mut World) {
         22 => world.steer(at, NodeVerb::Drain("fan".into())),
         23 => world.fence(at),
         24 => world.lose_log(at),
-        25 => world.pass(60),
+        25 => world.lose_sight(at),
         _ => world.steer(at, NodeVerb::Resume),
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Life {
     started: Option<Timestamp>,
     exit: Option<u8>,
     suspended: bool,
+    /// So many looks its script takes before it exits by itself.
+    patience: u64,
     /// Until when it may live without a word that the controller sees its node.
     lease: Option<Lease>,
     /// Whether it is being ended because that is over.
@@ -197,6 +199,7 @@ impl Machine {
             started: None,
             exit: None,
             suspended: false,
+            patience: 0,
             assignment,
         };
         let key = life.assignment.key;
@@ -267,10 +270,13 @@ impl Machine {
                 let fate = truth.runs.entry(key).or_default();
                 assert_eq!(fate.executed.replace(now), None, "{key} was executed twice");
                 (life.step, life.processes) = (Step::Running, 1 + dice.roll(3) as u32);
+                // Whoever has a lease works for long enough to be cut off.
+                life.patience = dice.roll(if life.lease.is_some() { 200 } else { 3 });
                 life.started = Some(now);
                 self.write(key, Record::Started { key, at: now, session: 1 });
             }
             Step::Running if life.suspended && !life.is_ending() => {}
+            Step::Running if life.patience > 0 && !life.is_ending() => life.patience -= 1,
             Step::Running => {
                 life.exit = (!life.is_ending()).then(|| dice.roll(4).saturating_sub(1) as u8);
                 life.processes -= 1;

@@ -51,6 +51,13 @@ const KINDS: [&str; 34] = [
     r#""time_limit":600,"time_min":60"#,
 ];
 
+/// What jobs ask for where everybody's work is to go on when a node is lost.
+const LEASED: [&str; 3] = [
+    r#""requeue":"on-lost""#,
+    r#""requeue":"on-lost","cards":{"count":1}"#,
+    r#""requeue":"on-lost","array":"0-3""#,
+];
+
 /// Somebody who submitted a job and waits for its id.
 #[derive(Debug)]
 struct Asker {
@@ -66,6 +73,8 @@ struct Asker {
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     askers: Vec<Asker>,
+    /// Whether most of what they submit has a lease.
+    want_leases: bool,
     tokens: u32,
     clients: u64,
 }
@@ -94,6 +103,10 @@ fn submission(file: &JobFile, drop_name: &str) -> Box<Submission> {
 }
 
 impl Users {
+    pub(crate) fn new(want_leases: bool) -> Self {
+        Self { want_leases, ..Self::default() }
+    }
+
     fn client(&mut self) -> ClientId {
         self.clients += 1;
         ClientId(self.clients)
@@ -101,7 +114,8 @@ impl Users {
 
     /// Somebody makes a job file; now and then he dies before he asks, or wants no answer.
     pub(crate) fn submit(&mut self, spool: &mut Spool, dice: &mut Dice) {
-        let Some(kind) = dice.pick(&KINDS) else { return };
+        let kinds = if self.want_leases && !dice.one_in(4) { &LEASED[..] } else { &KINDS };
+        let Some(kind) = dice.pick(kinds) else { return };
         self.tokens += 1;
         let mut token = [0; 16];
         token[..4].copy_from_slice(&self.tokens.to_be_bytes());

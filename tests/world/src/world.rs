@@ -24,6 +24,9 @@ const ROUNDS: u32 = 500;
 const PATIENCE: u32 = 60;
 /// So often nodes that gqd refuses are started again, in rounds.
 const RESTART: u32 = 30;
+/// So many rounds nothing else goes wrong before and while a machine is out of sight: its leases are over by then, and what they were for
+/// runs elsewhere.
+const SIGHT: u32 = 12;
 /// When the world begins: 2027, in seconds.
 const DAWN: i64 = 1_800_000_000;
 
@@ -87,6 +90,7 @@ impl World {
         drop(Place::init(&state, CLUSTER, "the world").unwrap_or_else(|error| panic!("{error}")));
         let mut dice = Dice::new(seed);
         let machines: Vec<Machine> = (0..3).map(|n| Machine::new(&format!("ws{n}"), n == 0)).collect();
+        let users = Users::new(dice.one_in(4));
         let wires = (0..3).map(|n| Wire::new(dice.one_in(2), n)).collect();
         Self {
             dice,
@@ -100,7 +104,7 @@ impl World {
             machines,
             wires,
             is_full: false,
-            users: Users::default(),
+            users,
             truth: Truth::default(),
             _folder: folder,
         }
@@ -304,6 +308,14 @@ impl World {
         if self.blind[at] && !self.wires[at].files {
             self.cut(at);
         }
+    }
+
+    /// A machine at work goes out of sight, and goes on, while all is well elsewhere.
+    pub(crate) fn lose_sight(&mut self, at: usize) {
+        self.blind.fill(false);
+        (0..SIGHT).for_each(|_| self.round(0));
+        self.blind(at);
+        (0..SIGHT).for_each(|_| self.round(0));
     }
 
     /// A node is found dead, and an admin says so before it comes back.
