@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, fs};
 const SEEN: &str = "echo \"[${CUDA_VISIBLE_DEVICES-not set}]\"";
 
 /// A lab whose node finds the cards of a machine that the stand-in driver describes.
-fn with_driver(machine: &str) -> (Lab, tempfile::TempDir) {
+pub fn with_driver(machine: &str) -> (Lab, tempfile::TempDir) {
     let driver = tempfile::tempdir().unwrap();
     standin_nvml::place(driver.path(), &standin_nvml::shipped(machine).unwrap()).unwrap();
     let lab = Plan::new().node("n1", &cards(0)).env("LD_LIBRARY_PATH", driver.path()).start();

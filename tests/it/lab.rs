@@ -18,6 +18,7 @@ mod disk;
 mod job;
 mod plan;
 mod sweep;
+pub use sweep::living_parent;
 
 pub use daemon::{Daemon, Program};
 pub use dice::Dice;
@@ -305,7 +306,7 @@ impl Lab {
     pub fn supervisors(&self) -> Vec<i32> {
         let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let is_step = |pid: i32| name(pid).trim() == "gqstep";
-        let is_child = |pid: i32| sweep::living_parent(pid).is_none_or(is_step);
+        let is_child = |pid: i32| living_parent(pid).is_none_or(is_step);
         self.processes().into_iter().filter(|pid| is_step(*pid) && !is_child(*pid)).collect()
     }
 
@@ -332,6 +333,7 @@ impl Drop for Lab {
             daemon.discard();
         }
         sweep::kill_all(self.dir());
+        sweep::remove_groups(self.dir());
     }
 }
 

@@ -20,6 +20,7 @@ mod examples;
 mod faults;
 mod forms;
 mod golden;
+mod groups;
 mod hooks;
 mod house;
 mod lab;

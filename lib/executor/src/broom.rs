@@ -4,7 +4,7 @@
 use crate::event::Event;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use gq_failpoint::{Step, step};
-use gq_host::Remains;
+use gq_host::{Group, Remains};
 use gq_model::RunKey;
 use std::{
     io,
@@ -26,7 +26,7 @@ const SAY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub enum Task {
     /// Kill what is left of a run, until nothing is.
-    Sweep(RunKey, Remains),
+    Sweep(RunKey, Remains, Group),
     /// Remove a folder with all that is in it.
     Remove(PathBuf),
 }
@@ -53,6 +53,7 @@ struct Broom {
 struct Left {
     key: RunKey,
     remains: Remains,
+    group: Group,
     next: Instant,
     wait: Duration,
     since: Instant,
@@ -75,8 +76,9 @@ impl Broom {
                         log::warn!("{}: cannot be removed: {e}", folder.display());
                     }
                 }
-                Ok(Task::Sweep(key, remains)) => {
-                    self.left.push(Left { key, remains, next: now, wait: AGAIN, since: now, said: now });
+                Ok(Task::Sweep(key, remains, group)) => {
+                    let (wait, since, said) = (AGAIN, now, now);
+                    self.left.push(Left { key, remains, group, next: now, wait, since, said });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -101,7 +103,7 @@ impl Broom {
 impl Left {
     /// Sweeps once; says whether nothing is left.
     fn sweep(&mut self, now: Instant) -> bool {
-        let words = match step(Step::RunSweep, || gq_host::sweep(&self.remains)) {
+        let words = match step(Step::RunSweep, || gq_host::sweep(&self.remains, &self.group)) {
             Ok(0) => return true,
             Ok(n) => {
                 format!("{n} processes are still there; they hold its cards and memory until they are gone")

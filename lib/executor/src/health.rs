@@ -2,7 +2,9 @@
 //! no driver; `cards` does.
 
 use gq_gpu::{Look, User};
-use gq_model::{Card, CardHealth, CardUse};
+use gq_host::Devices;
+use gq_model::{Card, CardHealth, CardUse, Slice};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// How long a look at the cards may take before the driver is said to hang.
@@ -67,6 +69,29 @@ impl Health {
     pub fn is_real(&self, held: &CardUse) -> bool {
         let is_declared = |card: &Card| card.index == held.index && card.uuid.is_none();
         held.uuid.is_some() || !self.look.cards.iter().any(is_declared)
+    }
+
+    /// The device files that a run is kept from which holds these cards, and those it is to have.
+    ///
+    /// # Errors
+    /// When it cannot be read what the driver has.
+    pub fn devices(&self, held: &[CardUse]) -> io::Result<Devices> {
+        let mut devices = Devices::of_cards()?;
+        for one in held {
+            let Some(card) = self.look.cards.iter().find(|card| card.index == one.index) else { continue };
+            let Some(minor) = card.minor else { continue };
+            let is_it = |slice: &&Slice| slice.uuid.is_some() && slice.uuid == one.uuid;
+            match card
+                .slices
+                .iter()
+                .find(is_it)
+                .and_then(|slice| slice.gpu_instance.zip(slice.compute_instance))
+            {
+                Some((gpu, compute)) => devices.allow_slice(minor, gpu, compute)?,
+                None => devices.allow_card(minor)?,
+            }
+        }
+        Ok(devices)
     }
 
     /// The cards as they are to be told, when runs hold `held`.

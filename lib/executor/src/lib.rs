@@ -121,10 +121,11 @@ fn serve(options: &ArgMatches) -> Result<(), StartError> {
 }
 
 /// One life of the node.
-fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
+fn live(mut site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let system = |what| move |e| StartError::System(what, e);
     let mut ballast = ballast::Ballast::of(&site.folder);
     let site::Begun { log, mut node, runs, life } = site.begin(&mut ballast)?;
+    site.take_ground();
     node.expect_epilog(site.around().epilog.is_some());
     log::info!("node {} of cluster {}: life {}", site.parties.node, site.config.cluster.name, life.epoch);
     site.look_at_hooks();
@@ -169,6 +170,7 @@ fn live(site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         Err(stop) => stop,
     };
     gq_daemon::stopping();
+    household.site.ground.leave();
     match stop {
         Stop::Asked => {
             log::info!("stopped; jobs go on");

@@ -13,7 +13,7 @@ use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
 use gq_failpoint::{Step, step};
-use gq_host::{Around, ContainerCommand, HookFolder, Survivor};
+use gq_host::{Around, Bound, ContainerCommand, Devices, Ground, HookFolder, Survivor};
 use gq_model::{BootId, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
 use gq_nodelog::{Log, LogError, Record, Taken};
@@ -99,6 +99,8 @@ pub struct Site {
     pub gqstep: PathBuf,
     /// Whether this process is protected from being killed when memory runs out, and so its supervisors.
     pub oom_protected: bool,
+    /// Where control groups of runs are made; nowhere before [`Self::take_ground`].
+    pub ground: Ground,
     /// Whether letters go as files.
     pub files: bool,
     /// Whether lines of the log that are not what was written are given up.
@@ -143,6 +145,7 @@ impl Site {
             folder,
             gqstep,
             oom_protected,
+            ground: Ground::default(),
             files,
             accept_loss,
         }))
@@ -237,11 +240,28 @@ impl Site {
         }
     }
 
-    /// What the conf says is to be done around each run.
+    /// Finds out what control groups there are for runs, and says what is missing. Once nobody else has this node's folder.
+    pub fn take_ground(&mut self) {
+        let Parties { cluster, node, .. } = &self.parties;
+        let (ground, lacks) = Ground::make(&format!("gq-{cluster}-{node}"));
+        for (bound, why) in lacks {
+            let what = match bound {
+                Bound::Memory => "runs may use more memory than they asked for",
+                Bound::Devices => "cards are hidden from runs that do not hold them, and not kept from them",
+                Bound::Processes => "nothing bounds how many processes a run has",
+            };
+            log::warn!("{what}: {why}");
+        }
+        self.ground = ground;
+    }
+
+    /// What is done around each run: its control group, and what the conf says.
     pub fn around(&self) -> Around {
         let (hooks, container) = (&self.config.node_hooks, self.config.container.as_ref());
         let folder = |dir: &Option<PathBuf>, time| dir.clone().map(|dir| HookFolder { dir, time });
         Around {
+            ground: self.ground.clone(),
+            devices: Devices::default(),
             prolog: folder(&hooks.prolog_dir, hooks.prolog_time),
             epilog: folder(&hooks.epilog_dir, hooks.epilog_time),
             container: container.map(|c| ContainerCommand {

@@ -1,6 +1,7 @@
-//! What a site does around its runs, as `gqnode` tells it to its supervisors: programs before and after, and the command that
-//! runs a script in an image. The words alone; `hook` runs programs.
+//! What a site does around its runs, as `gqnode` tells it to its supervisors: where their control groups are, programs before and after,
+//! and the command that runs a script in an image. The words alone; `hook` runs programs.
 
+use crate::{devices::Devices, groups::Ground};
 use gq_model::Seconds;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -11,6 +12,10 @@ pub const ENV_AROUND: &str = "GQSTEP_AROUND";
 /// What a site does around each run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Around {
+    /// Where its control group is made.
+    pub ground: Ground,
+    /// The devices that are kept from it, and its own.
+    pub devices: Devices,
     /// The programs before it.
     pub prolog: Option<HookFolder>,
     /// The programs after it.

@@ -1,6 +1,7 @@
-//! Sweeping up after a supervisor that was killed: what is left of its run is found by the marker in its environment or
+//! Sweeping up after a supervisor that was killed: what is left of its run is found in its control group, by the marker in its environment or
 //! by its session, and killed. While a supervisor lives, it does this better itself.
 
+use crate::groups::Group;
 use crate::process::{all, environment, pidfd_open, pidfd_signal, real_uid, stat, variable};
 use gq_model::{Assignment, Uid};
 use std::{collections::BTreeSet, io, os::fd::AsFd, time::Duration};
@@ -29,21 +30,22 @@ pub struct Remains {
 }
 
 /// Kills what is left of a run, and returns how many processes were still there. Call again until it is 0: a process
-/// may have forked meanwhile.
+/// may have forked meanwhile. Its group is gone then.
 ///
 /// Never touches process 1, this process, or one that it descends from.
 ///
 /// # Errors
-/// When `/proc` cannot be read.
-pub fn sweep(remains: &Remains) -> io::Result<usize> {
+/// When `/proc` or the group cannot be read.
+pub fn sweep(remains: &Remains, group: &Group) -> io::Result<usize> {
+    let grouped = group.kill()?;
     let mut spared = BTreeSet::from([1]);
     let mut pid = std::process::id();
     while pid > 1 && spared.insert(pid) {
         pid = stat(pid).map_or(0, |s| s.parent);
     }
-    let mut left = 0;
+    let mut left = grouped.len();
     let mut unclear = Vec::new();
-    for pid in all()?.into_iter().filter(|pid| !spared.contains(pid)) {
+    for pid in all()?.into_iter().filter(|pid| !spared.contains(pid) && !grouped.contains(pid)) {
         match belongs(remains, pid) {
             Belongs::Yes => left += usize::from(kill(remains, pid)?),
             Belongs::No => {}
@@ -57,6 +59,9 @@ pub fn sweep(remains: &Remains) -> io::Result<usize> {
         if belongs(remains, pid) == Belongs::Yes {
             left += usize::from(kill(remains, pid)?);
         }
+    }
+    if left == 0 {
+        group.remove()?;
     }
     Ok(left)
 }

@@ -358,6 +358,8 @@ mod tests {
         let launch = Launch {
             assignment: &assignment,
             account: &account,
+            group: &gq_host::Group::default(),
+            devices: &gq_host::Devices::default(),
             oom_protected: false,
             spool: Path::new("/"),
             folder: stdin.as_fd(),

@@ -1,10 +1,12 @@
-//! The fence around a run: what holds all its processes together. Today it is the process tree: the supervisor is the
-//! subreaper, so that whatever the run starts, in whatever session or group, descends from it until it is dead.
+//! The fence around a run: what holds all its processes together. It is the process tree: the supervisor is the subreaper, so that
+//! whatever the run starts, in whatever session or group, descends from it until it is dead. And it is the run's control group, where there
+//! are any, which also bounds what the run uses.
 
-use gq_host::Reaped;
+use gq_host::{Group, Reaped};
 use gq_model::{RunKey, SignalTo};
 use std::{
     collections::BTreeSet,
+    io,
     time::{Duration, Instant},
 };
 
@@ -17,6 +19,9 @@ pub struct Fence {
     key: RunKey,
     /// The process that becomes the script, and leads its group; not reaped yet.
     main: Option<u32>,
+    group: Group,
+    /// Whether a process of it was killed because its memory was not enough; seen when nothing of it is left.
+    ran_out_of_memory: bool,
     killing: Option<Killing>,
 }
 
@@ -30,8 +35,8 @@ struct Killing {
 }
 
 impl Fence {
-    pub const fn new(key: RunKey, main: u32) -> Self {
-        Self { key, main: Some(main), killing: None }
+    pub const fn new(key: RunKey, main: u32, group: Group) -> Self {
+        Self { key, main: Some(main), group, ran_out_of_memory: false, killing: None }
     }
 
     /// Sends a signal to processes of the run.
@@ -76,9 +81,18 @@ impl Fence {
         }
     }
 
-    /// Ends the killing: whatever comes now is no process of the run.
+    /// Ends the killing when nothing is left: whatever comes now is no process of the run.
     pub fn rest(&mut self) {
         self.killing = None;
+        self.ran_out_of_memory = self.group.ran_out_of_memory();
+        if let Err(e) = self.group.remove() {
+            eprintln!("gqstep {}: its control group cannot be removed: {e}", self.key);
+        }
+    }
+
+    /// Whether a process of the run was killed because its memory was not enough.
+    pub const fn ran_out_of_memory(&self) -> bool {
+        self.ran_out_of_memory
     }
 
     /// Does the round of killing that is due; returns when the next one is.
@@ -87,7 +101,7 @@ impl Fence {
         if killing.next > now {
             return Some(killing.next);
         }
-        let found = gq_host::kill_descendants().unwrap_or_else(|e| {
+        let found = kill_all(&self.group).unwrap_or_else(|e| {
             eprintln!("gqstep {}: its processes cannot be killed: {e}", self.key);
             BTreeSet::new()
         });
@@ -108,11 +122,23 @@ impl Fence {
                 eprintln!("gqstep {}: its process group cannot be killed: {e}", self.key);
             }
         }
-        gq_host::reap_children().unwrap_or_else(|e| {
+        let mut reaped = gq_host::reap_children().unwrap_or_else(|e| {
             eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);
             Reaped { ended: Vec::new(), left: true }
-        })
+        });
+        reaped.left |= !self.group.is_empty().unwrap_or_else(|e| {
+            eprintln!("gqstep {}: its control group cannot be looked at: {e}", self.key);
+            true
+        });
+        reaped
     }
+}
+
+/// Kills all that is in the group or descends from this process.
+fn kill_all(group: &Group) -> io::Result<BTreeSet<u32>> {
+    let (grouped, mut found) = (group.kill(), gq_host::kill_descendants()?);
+    found.extend(grouped?);
+    Ok(found)
 }
 
 /// Numbers of the signals used here; the same on every Linux.

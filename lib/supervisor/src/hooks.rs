@@ -13,7 +13,7 @@ use crate::{
     variables::{indices, visible},
 };
 use gq_failpoint::{Step, step};
-use gq_host::{Around, Control, Event, HookFolder, Inbox, WaitedFor};
+use gq_host::{Around, Control, Event, Group, HookFolder, Inbox, WaitedFor};
 use gq_model::{End, EndReason, JobState, Outcome, Reason, RunKey, Stage, Timestamp};
 use gq_nodelog::Record;
 use std::{
@@ -77,7 +77,7 @@ enum Unbegun {
 
 fn stopped(launch: &Launch<'_>, cause: Cause) -> Record {
     let (key, ended) = (launch.assignment.key, gq_host::now());
-    let outcome = outcome(Some(cause), None);
+    let outcome = outcome(Some(cause), None, None);
     Record::Ended { key, outcome, started: None, ended, epilog: None }
 }
 
@@ -234,7 +234,7 @@ impl<'r> Shift<'r> {
         let (main, reader) =
             begun.map_err(|e| failed(format!("cannot be started: {}", gq_host::words(&e)), None))?;
         let shown = Shown::new(format!("gqstep {}: {name}", self.key), to_log, reader);
-        let fence = Fence::new(self.key, main);
+        let fence = Fence::new(self.key, main, Group::default());
         let mut running = Program { fence, main, shown, how: None, late: false, kill_at: None };
         while !self.step(&mut running) {}
         let last = running.shown.finish();

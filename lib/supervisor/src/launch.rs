@@ -7,7 +7,9 @@ use crate::{
     trouble::Trouble,
     variables::{Source, environment},
 };
-use gq_host::{Account, ContainerCommand, ENV_MARKER, ExecTrouble, JobFileTrouble, run_marker};
+use gq_host::{
+    Account, ContainerCommand, Devices, ENV_MARKER, ExecTrouble, Group, JobFileTrouble, run_marker,
+};
 use gq_model::{
     Assignment, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, Seconds, Stage, TestRun, output_path,
 };
@@ -32,6 +34,10 @@ const NOT_STARTED: u8 = 71;
 pub struct Launch<'a> {
     pub assignment: &'a Assignment,
     pub account: &'a Account,
+    /// The control group of the run, which the supervisor is outside of.
+    pub group: &'a Group,
+    /// The devices that are kept from it, and its own.
+    pub devices: &'a Devices,
     /// Whether this process is protected from being killed when memory runs out, as no job is.
     pub oom_protected: bool,
     pub spool: &'a Path,
@@ -95,6 +101,7 @@ pub fn child(launch: &Launch<'_>, mut pipe: PipeWriter) -> u8 {
 fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, Trouble> {
     let Launch { assignment, account, .. } = launch;
     gq_host::own_session().map_err(Trouble::kernel("a session"))?;
+    launch.group.enter().map_err(Trouble::kernel("the control group"))?;
     if launch.oom_protected {
         gq_host::give_up_oom_protection().map_err(Trouble::kernel("/proc/self/oom_score_adj"))?;
     }

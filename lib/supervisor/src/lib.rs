@@ -86,9 +86,12 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         .ok_or_else(|| Trouble::site(format!("started without {ENV_SPOOL}")))?;
     let site = around()?;
     let lease = lease(&assignment)?;
+    let group = site.ground.group(key);
     let launch = Launch {
         assignment: &assignment,
         account: &account,
+        group: &group,
+        devices: &site.devices,
         oom_protected,
         spool: &spool,
         folder,

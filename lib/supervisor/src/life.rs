@@ -84,6 +84,10 @@ impl<'a> Life<'a> {
     pub fn begin(launch: &Launch<'a>, lease: Option<Lease>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
+        launch
+            .group
+            .make(launch.assignment.memory, launch.devices)
+            .map_err(|e| Trouble::site(format!("the control group: {e}")))?;
         let main = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)))
             .map_err(Trouble::kernel("a process for the script"))?;
         let mut life = Self {
@@ -91,7 +95,7 @@ impl<'a> Life<'a> {
             folder: launch.folder,
             master: Master { account: launch.account, supervisor: launch.supervisor },
             inbox,
-            fence: Fence::new(launch.assignment.key, main),
+            fence: Fence::new(launch.assignment.key, main, launch.group.clone()),
             limit: Limit::new(launch.assignment, launch.taken, now),
             lease,
             main,
@@ -274,7 +278,12 @@ impl<'a> Life<'a> {
     /// Whether the job has done all that it was to do.
     fn is_complete(&self) -> bool {
         let how = self.exit.map(|(how, _)| how).filter(|_| self.started.is_some());
-        self.assignment.stage == Stage::Main && outcome(self.cause, how).end == End::Completed
+        self.assignment.stage == Stage::Main && self.outcome(how).end == End::Completed
+    }
+
+    fn outcome(&self, how: Option<WaitedFor>) -> Outcome {
+        let lack = self.fence.ran_out_of_memory().then_some(self.assignment.memory);
+        outcome(self.cause, how, lack)
     }
 
     /// Does what the lease and the time limit ask for by now.
@@ -424,10 +433,10 @@ impl<'a> Life<'a> {
     fn last(self) -> Last {
         let ended = self.exit.map_or_else(gq_host::now, |(_, at)| at);
         let how = self.exit.map(|(how, _)| how).filter(|_| self.started.is_some());
-        let (key, started) = (self.assignment.key, self.started);
+        let (key, started, outcome) = (self.assignment.key, self.started, self.outcome(how));
         let record = match (self.trouble, self.cause) {
             (Some(trouble), None) => refusal(key, trouble, ended),
-            (_, cause) => Record::Ended { key, outcome: outcome(cause, how), started, ended, epilog: None },
+            _ => Record::Ended { key, outcome, started, ended, epilog: None },
         };
         Last { record, reason: self.told }
     }

@@ -1,7 +1,7 @@
 //! How a run ended: from what was done to it and what its script did.
 
 use gq_host::{StopKind, WaitedFor};
-use gq_model::{End, Outcome, Reason};
+use gq_model::{End, MiB, Outcome, Reason};
 
 /// What the supervisor did to end a run. The first cause stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,9 @@ pub enum Cause {
     Stop(StopKind),
 }
 
-/// The outcome of a run whose script ended like `how` (none when it was killed before it began).
-pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>) -> Outcome {
+/// The outcome of a run whose script ended like `how` (none when it was killed before it began); `lack`: a process of it was killed because this
+/// memory was not enough, whatever the script made of it.
+pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>, lack: Option<MiB>) -> Outcome {
     let (exit_code, signal, core) = match how {
         Some(WaitedFor::Code(code)) => (Some(code), None, false),
         Some(WaitedFor::Signal { number, core }) => (None, Some(number), core),
@@ -33,6 +34,10 @@ pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>) -> Outcome {
         (Some(Cause::Stop(StopKind::Requeue)), _) => (End::Cancelled, Reason::Requeued, ""),
         (Some(Cause::Stop(StopKind::Stray)), _) => {
             (End::Cancelled, Reason::Cancelled, "the controller did not know this run")
+        }
+        (None, _) if let Some(MiB(lack)) = lack => {
+            let detail = format!("a process was killed: it may use {lack} MiB");
+            return Outcome { end: End::OutOfMemory, reason: Reason::OutOfMemory, exit_code, signal, detail };
         }
         (None, Some(0)) => (End::Completed, Reason::None, ""),
         (None, Some(_)) => (End::Failed, Reason::NonZeroExitCode, ""),
@@ -59,8 +64,15 @@ mod tests {
             (Some(Cause::Stop(StopKind::Requeue)), None, End::Cancelled, 1),
         ];
         for (cause, how, end, client) in ends {
-            let outcome = outcome(cause, how);
+            let outcome = outcome(cause, how, None);
             assert_eq!((outcome.end, outcome.client_code()), (end, client), "{cause:?} {how:?}");
+        }
+        for (how, client) in
+            [(code(0), 1), (code(3), 3), (Some(WaitedFor::Signal { number: 9, core: false }), 137)]
+        {
+            let killed = outcome(None, how, Some(MiB(64)));
+            assert_eq!((killed.end, killed.client_code()), (End::OutOfMemory, client), "{how:?}");
+            assert_eq!(outcome(Some(Cause::TimeLimit), how, Some(MiB(64))).end, End::Timeout);
         }
     }
 }

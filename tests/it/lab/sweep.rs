@@ -1,4 +1,4 @@
-//! Sweeping up after a lab: every process that bears its mark is killed. The mark is the lab's folder or its cluster's id in
+//! Sweeping up after a lab: every process that bears its mark is killed, and control groups of its nodes are removed. The mark is the lab's folder or its cluster's id in
 //! a process's words, environment or working directory.
 
 use nix::{
@@ -80,5 +80,24 @@ pub fn kill_all(dir: &Path) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Removes the control groups that its nodes left when they were killed.
+pub fn remove_groups(dir: &Path) {
+    let id = fs::read_to_string(dir.join("spool/cluster.uuid")).unwrap_or_default();
+    let (mounts, own) = (fs::read_to_string("/proc/self/mountinfo"), fs::read_to_string("/proc/self/cgroup"));
+    let (mounts, own) = (mounts.unwrap_or_default(), own.unwrap_or_default());
+    let points =
+        mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
+    let paths: BTreeSet<&str> = own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
+    let folders = points.flat_map(|point| paths.iter().map(move |path| format!("{point}{path}")));
+    for node in folders.flat_map(fs::read_dir).flatten().flatten() {
+        if node.file_name().to_str().is_some_and(|name| name.starts_with(&format!("gq-{}-", id.trim()))) {
+            for run in fs::read_dir(node.path()).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(run.path());
+            }
+            let _ = fs::remove_dir(node.path());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! How runs end, and that nothing of them is left.
 
 use crate::lab::{Lab, line_of, uids, wait_dead};
-use gq_host::{Control, Remains, StopKind, Supervisor, lock_folder, process_start, run_marker, sweep};
+use gq_host::{Control, Group, Remains, StopKind, Supervisor, lock_folder, process_start, run_marker, sweep};
 use gq_model::{End, Reason, Seconds, SignalTo, TestRun};
 use gq_nodelog::Record;
 use std::fs;
@@ -144,13 +144,13 @@ fn what_a_killed_supervisor_leaves_is_swept_up() {
         let mut assignment = job.assignment.clone();
         assignment.sha256 = sha256;
         let mut remains = Remains { marker: "9.0.1-x".into(), uid, session: None };
-        assert_eq!(sweep(&remains).unwrap(), 0, "another run's");
+        assert_eq!(sweep(&remains, &Group::default()).unwrap(), 0, "another run's");
         remains =
             Remains { marker: run_marker(&assignment), uid: gq_model::Uid(12345), session: Some(session) };
-        assert_eq!(sweep(&remains).unwrap(), 0, "another user's");
+        assert_eq!(sweep(&remains, &Group::default()).unwrap(), 0, "another user's");
         remains.uid = uid;
-        assert!(sweep(&remains).unwrap() >= 2);
-        while sweep(&remains).unwrap() > 0 {
+        assert!(sweep(&remains, &Group::default()).unwrap() >= 2);
+        while sweep(&remains, &Group::default()).unwrap() > 0 {
             std::thread::yield_now();
         }
         assert!(lock_folder(&lab.folder(key)).unwrap().is_some());
