@@ -13,18 +13,16 @@ use nix::{
     },
     unistd::Pid,
 };
+use serde_json::json;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Whether runs are bounded here; a node that cannot bound them says why.
+/// Whether runs are bounded here; a node that cannot bound them says why, and gqstat says in what.
 fn are_there(lab: &Lab) -> bool {
-    let said = lab.node("n1").said_now();
-    let are_lacking = said.contains("more memory than they asked for")
-        || said.contains("how many processes")
-        || said.contains("not kept from them");
-    if are_lacking {
-        eprintln!("left out: {said}");
+    let unbound = lab.node_view("n1").unwrap()["unbound"].clone();
+    if unbound != json!([]) {
+        eprintln!("left out: {unbound}: {}", lab.node("n1").said_now());
     }
-    !are_lacking
+    unbound == json!([])
 }
 
 /// The folders of groups that a script which wrote `/proc/self/cgroup` was in.

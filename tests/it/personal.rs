@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, Plan, accounts, cards, finish, until};
 use gq_model::{End, Reason};
+use serde_json::json;
 use std::{fs, os::unix::fs::MetadataExt};
 
 /// Needs root, to become somebody else; without it every other story is one of an ordinary user.
@@ -14,6 +15,10 @@ fn an_ordinary_user_has_a_queue_of_his_own() {
     assert_eq!(fs::metadata(job.out_path()).unwrap().uid(), nobody.uid);
     let pid = fs::read_to_string(lab.work("pid")).unwrap();
     assert!(!fs::exists(format!("/proc/{}/exe", pid.trim())).unwrap());
+    // Who may not make control groups is told what that means.
+    let unbound = &lab.node_view("n1").unwrap()["unbound"];
+    assert_eq!(*unbound, json!(["memory", "processes", "cards"]));
+    assert!(lab.say("gqstat --nodes").ok().contains("not bounded: memory, processes, cards"));
     let deaf = lab.submit("-t 1s", "trap '' TERM; while :; do sleep 0.1; done");
     assert_eq!(deaf.ended(), End::Timeout);
     // What the user may not write, his job may not either.

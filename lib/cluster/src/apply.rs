@@ -119,6 +119,9 @@ impl Cluster {
                 node.failed_starts.clear();
                 node.open();
             }),
+            Event::NodeUnbound { node, what } => {
+                self.node_mut(node).map(|node| node.unbound.clone_from(what))
+            }
             Event::NodeTroubled { node, why } => self.node_mut(node).map(|node| {
                 node.trouble.clone_from(why);
                 node.open();

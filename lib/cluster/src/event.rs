@@ -4,8 +4,8 @@
 use crate::{Booking, Fate, HeldBy, Link, Payer, Shape, Stopping, Usage, Waits};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_model::{
-    BootId, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeId, NodeName, Outcome, RunKey, Seconds,
-    Seq, Timestamp, Token, Uid,
+    BootId, Bound, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeId, NodeName, Outcome, RunKey,
+    Seconds, Seq, Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -355,6 +355,13 @@ pub enum Event {
         /// Why not; none when it can.
         why: Option<String>,
     },
+    /// A node says what runs are not bounded in there.
+    NodeUnbound {
+        /// Which.
+        node: NodeName,
+        /// In what not.
+        what: Vec<Bound>,
+    },
     /// A run may live on a node, and nobody here waits for it any more.
     Strayed {
         /// On which node.
@@ -419,6 +426,7 @@ impl Event {
             | Self::NodeDrained { .. }
             | Self::NodeResumed { .. }
             | Self::NodeTroubled { .. }
+            | Self::NodeUnbound { .. }
             | Self::Strayed { .. }
             | Self::StrayGone { .. }
             | Self::Ordered { .. }
@@ -434,6 +442,7 @@ impl Event {
             | Self::NodeDrained { node, .. }
             | Self::NodeResumed { node }
             | Self::NodeTroubled { node, .. }
+            | Self::NodeUnbound { node, .. }
             | Self::Strayed { node, .. }
             | Self::StrayGone { node, .. }
             | Self::Ordered { node, .. }

@@ -8,7 +8,8 @@ use alloc::{
     vec::Vec,
 };
 use gq_model::{
-    BootId, Card, CardHealth, CardUse, Epoch, JobId, MiB, NodeId, NodeName, RunKey, Seq, TaskIndex, Timestamp,
+    BootId, Bound, Card, CardHealth, CardUse, Epoch, JobId, MiB, NodeId, NodeName, RunKey, Seq, TaskIndex,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,9 @@ pub struct Node {
     /// Why nothing new is started there, when an admin or trouble said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<String>,
+    /// What runs are not bounded in there, as it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbound: Vec<Bound>,
     /// Why it can start nothing at present, as it says itself: it says so when it can again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
@@ -144,6 +148,7 @@ impl Node {
             id: None,
             link: Link::Absent,
             drained: None,
+            unbound: Vec::new(),
             trouble: None,
             failed_starts: BTreeSet::new(),
             strays: BTreeSet::new(),

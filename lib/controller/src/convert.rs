@@ -98,13 +98,14 @@ pub fn report_in(bytes: &[u8], head: &Head) -> Option<Report> {
 /// A report as the engine takes it.
 pub fn report(body: ReportBody) -> NodeReport {
     match body {
-        ReportBody::Joined { boot, node_id, cpus, memory, cards, runs, orders_taken: _ } => {
+        ReportBody::Joined { boot, node_id, cpus, memory, cards, unbound, runs, orders_taken: _ } => {
             NodeReport::Joined {
                 boot,
                 id: node_id,
                 cpus,
                 memory,
                 cards,
+                unbound,
                 runs: runs.into_iter().map(|run| (run.key, run.started)).collect(),
             }
         }

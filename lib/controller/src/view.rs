@@ -386,6 +386,7 @@ pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
         name: node.name.clone(),
         state: node_state(node).to_owned(),
         reason: reason(node),
+        unbound: node.unbound.clone(),
         partitions: board.policy.partitions.iter().filter(mine).map(|p| p.name.clone()).collect(),
         cpus: node.cpus,
         cpus_used: node.cpus_used(),

@@ -4,7 +4,7 @@ use crate::{NodeVerb, Past, Selection, Verb};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_cluster::{Booking, Event};
 use gq_model::{
-    Assignment, BootId, Card, EndReason, Epoch, Fault, JobId, JobSpec, MiB, NodeId, NodeName, Outcome,
+    Assignment, BootId, Bound, Card, EndReason, Epoch, Fault, JobId, JobSpec, MiB, NodeId, NodeName, Outcome,
     Reason, RunKey, Seconds, Seq, SignalTo, Timestamp, Token, Uid,
 };
 use gq_sched::Outlook;
@@ -66,6 +66,8 @@ pub enum NodeReport {
         memory: MiB,
         /// Cards found and declared.
         cards: Vec<Card>,
+        /// What runs are not bounded in there.
+        unbound: Vec<Bound>,
         /// Runs that live, with the start of their script.
         runs: Vec<(RunKey, Option<Timestamp>)>,
     },

@@ -32,10 +32,14 @@ pub(crate) fn report(
         return Decision::default();
     }
     let mut decision = match (body, node) {
-        (NodeReport::Joined { boot, id, cpus, memory, cards, runs }, _) => {
+        (NodeReport::Joined { boot, id, cpus, memory, cards, unbound, runs }, _) => {
             let has = ((Some(*boot), *id), *cpus, *memory, cards.as_slice());
             let found = found(policy, cluster.node(name).map(|node| &**node), name, has);
-            joined(cluster, context, name, (*boot, *id), found, runs)
+            let mut decision = joined(cluster, context, name, (*boot, *id), found, runs);
+            if node.map_or(&[][..], |node| &node.unbound) != unbound.as_slice() {
+                decision.events.push(Event::NodeUnbound { node: name.clone(), what: unbound.clone() });
+            }
+            decision
         }
         (_, None) => Decision::default(),
         (NodeReport::Trouble(why), Some(node)) => {

@@ -131,6 +131,7 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
             cpus: machine.cpus,
             memory: machine.memory,
             cards: machine.cards,
+            unbound: machine.unbound,
             runs: runs
                 .into_iter()
                 .map(|run| gq_proto::LiveRun { key: run.key, started: run.started })

@@ -125,7 +125,7 @@ fn live(mut site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
     let system = |what| move |e| StartError::System(what, e);
     let mut ballast = ballast::Ballast::of(&site.folder);
     let site::Begun { log, mut node, runs, life } = site.begin(&mut ballast)?;
-    site.take_ground();
+    site.take_ground()?;
     node.expect_epilog(site.around().epilog.is_some());
     log::info!("node {} of cluster {}: life {}", site.parties.node, site.config.cluster.name, life.epoch);
     site.look_at_hooks();

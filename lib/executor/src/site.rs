@@ -13,8 +13,8 @@ use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
 use gq_failpoint::{Step, step};
-use gq_host::{Around, Bound, ContainerCommand, Devices, Ground, HookFolder, Survivor};
-use gq_model::{BootId, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
+use gq_host::{Around, ContainerCommand, Devices, Ground, HookFolder, Survivor};
+use gq_model::{BootId, Bound, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
 use gq_nodelog::{Log, LogError, Record, Taken};
 use gq_spool::{SpoolError, read_cluster_id};
@@ -22,6 +22,7 @@ use nix::unistd;
 use std::{
     collections::BTreeSet,
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -237,22 +238,30 @@ impl Site {
             cpus: declared.and_then(|n| n.cpus).unwrap_or_else(gq_host::cpu_count),
             memory: declared.and_then(|n| n.memory).unwrap_or_else(found),
             cards,
+            unbound: Bound::ALL.into_iter().filter(|bound| !self.ground.bounds().contains(bound)).collect(),
         }
     }
 
-    /// Finds out what control groups there are for runs, and says what is missing. Once nobody else has this node's folder.
-    pub fn take_ground(&mut self) {
+    /// Finds out what control groups there are for runs, and says what is missing. Once nobody else has this node's folder, by which they are
+    /// named: another node of this name on this machine has others.
+    ///
+    /// # Errors
+    /// When the folder is not there.
+    pub fn take_ground(&mut self) -> Result<(), StartError> {
         let Parties { cluster, node, .. } = &self.parties;
-        let (ground, lacks) = Ground::make(&format!("gq-{cluster}-{node}"));
+        let folder = std::fs::metadata(&self.folder)
+            .map_err(|e| StartError::System("the node's folder cannot be looked at", e))?;
+        let (ground, lacks) = Ground::make(&format!("gq-{cluster}-{node}-{:x}", folder.ino()));
         for (bound, why) in lacks {
             let what = match bound {
                 Bound::Memory => "runs may use more memory than they asked for",
-                Bound::Devices => "cards are hidden from runs that do not hold them, and not kept from them",
+                Bound::Cards => "cards are hidden from runs that do not hold them, and not kept from them",
                 Bound::Processes => "nothing bounds how many processes a run has",
             };
             log::warn!("{what}: {why}");
         }
         self.ground = ground;
+        Ok(())
     }
 
     /// What is done around each run: its control group, and what the conf says.

@@ -7,7 +7,7 @@
 
 use crate::devices::Devices;
 use crate::process::{pidfd_open, pidfd_signal};
-use gq_model::{MiB, RunKey};
+use gq_model::{Bound, MiB, RunKey};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -23,28 +23,12 @@ const LEAF: &str = "gqnode";
 /// A run may have one in so many of the machine's processes and threads.
 const PART_OF_PROCESSES: u64 = 3;
 
-/// What a controller bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    /// Memory.
-    Memory,
-    /// How many processes and threads there are.
-    Processes,
-    /// Which cards can be opened.
-    Devices,
-}
-
-impl Bound {
-    const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Devices];
-
-    /// The controller's name; devices are bounded by a program, in version 2.
-    const fn controller(self) -> Option<&'static str> {
-        match self {
-            Self::Memory => Some("memory"),
-            Self::Processes => Some("pids"),
-            Self::Devices => None,
-        }
+/// The controller that bounds something by its name; a program bounds cards, in version 2.
+const fn controller(bound: Bound) -> Option<&'static str> {
+    match bound {
+        Bound::Memory => Some("memory"),
+        Bound::Processes => Some("pids"),
+        Bound::Cards => None,
     }
 }
 
@@ -191,7 +175,7 @@ impl Place {
         make_folder(&self.folder).map_err(&at)?;
         for bound in &self.bounds {
             match bound {
-                Bound::Devices => devices.keep(&self.folder).map_err(&at)?,
+                Bound::Cards => devices.keep(&self.folder).map_err(&at)?,
                 Bound::Memory if memory == MiB(0) => {}
                 Bound::Memory => self.bound_memory(memory).map_err(&at)?,
                 Bound::Processes => {
@@ -293,21 +277,21 @@ fn most_processes() -> io::Result<u64> {
 /// Makes the folder for groups that bound this.
 fn place(hierarchies: &[Hierarchy], bound: Bound, name: &str) -> io::Result<Place> {
     let has = |one: &&Hierarchy, name| one.controllers.iter().any(|its| its == name);
-    let one = bound.controller().and_then(|name| hierarchies.iter().find(|one| has(one, name)));
+    let one = controller(bound).and_then(|name| hierarchies.iter().find(|one| has(one, name)));
     if let Some(one) = one {
         let place = Place { folder: one.own.join(name), version: Version::One, bounds: vec![bound] };
         return make_folder(&place.folder).map_err(place.at()).map(|()| place);
     }
     let two = hierarchies.iter().find(|one| one.version == Version::Two);
     let two = two.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"))?;
-    let above = match bound.controller() {
-        Some(controller) => delegated(&two.own, controller)?,
+    let above = match controller(bound) {
+        Some(name) => delegated(&two.own, name)?,
         None => above(&two.own),
     };
     let place = Place { folder: above.join(name), version: Version::Two, bounds: vec![bound] };
     make_folder(&place.folder).map_err(place.at())?;
-    match bound.controller() {
-        Some(controller) => turn_on(&place.folder, controller)?,
+    match controller(bound) {
+        Some(name) => turn_on(&place.folder, name)?,
         None => try_devices(&place).map_err(place.at())?,
     }
     Ok(place)

@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod array;
 mod assignment;
+mod bound;
 mod cards;
 mod change;
 mod dependency;
@@ -29,6 +30,7 @@ mod units;
 
 pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_TASKS};
 pub use assignment::{ArrayBounds, Assignment, EndReason, MAX_ASSIGNMENT, SignalTo, Stage};
+pub use bound::Bound;
 pub use cards::{Card, CardHealth, CardUse, Slice};
 pub use change::Change;
 pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};

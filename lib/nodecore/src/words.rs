@@ -3,8 +3,8 @@
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::fmt;
 use gq_model::{
-    Assignment, Beat, BootId, Card, EndReason, Epoch, Fault, MiB, NodeId, NodeName, Outcome, Reason, RunKey,
-    Seconds, Seq, SignalTo, Timestamp, Uid,
+    Assignment, Beat, BootId, Bound, Card, EndReason, Epoch, Fault, MiB, NodeId, NodeName, Outcome, Reason,
+    RunKey, Seconds, Seq, SignalTo, Timestamp, Uid,
 };
 
 /// Whose jobs a node runs.
@@ -40,6 +40,8 @@ pub struct Machine {
     pub memory: MiB,
     /// Cards.
     pub cards: Vec<Card>,
+    /// What runs are not bounded in there.
+    pub unbound: Vec<Bound>,
 }
 
 /// Why a run is to be stopped.

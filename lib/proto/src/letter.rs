@@ -6,8 +6,8 @@
 //! was read.
 
 use gq_model::{
-    Assignment, Beat, BootId, Card, ClusterId, EndReason, Epoch, MiB, NodeId, NodeName, Outcome, RunKey,
-    Seconds, Seq, SignalTo, Timestamp,
+    Assignment, Beat, BootId, Bound, Card, ClusterId, EndReason, Epoch, MiB, NodeId, NodeName, Outcome,
+    RunKey, Seconds, Seq, SignalTo, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +172,9 @@ pub enum ReportBody {
         memory: MiB,
         /// Cards found and declared.
         cards: Vec<Card>,
+        /// What runs are not bounded in there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unbound: Vec<Bound>,
         /// Runs that live.
         runs: Vec<LiveRun>,
         /// Orders taken so far: a run whose START is among them and which is not listed has ended.

@@ -1,6 +1,6 @@
 //! Views: jobs, nodes and partitions as they are shown. Times are microseconds since 1970 here; clients print seconds.
 
-use gq_model::{Card, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid};
+use gq_model::{Bound, Card, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
 /// A card or slice that a job holds.
@@ -249,6 +249,9 @@ pub struct NodeView {
     /// Why it is drained, or what is wrong with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What runs are not bounded in there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbound: Vec<Bound>,
     /// Its partitions.
     pub partitions: Vec<String>,
     /// Cpus it has.

@@ -51,6 +51,7 @@ impl Nodes {
                 cpus: node.cpus,
                 memory: node.memory,
                 cards: node.cards.clone(),
+                unbound: Vec::new(),
                 runs: Vec::new(),
             };
             Some((at, body))

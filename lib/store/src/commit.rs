@@ -154,6 +154,7 @@ fn beside<'a>(
         | Event::NodeDrained { .. }
         | Event::NodeResumed { .. }
         | Event::NodeTroubled { .. }
+        | Event::NodeUnbound { .. }
         | Event::Strayed { .. }
         | Event::StrayGone { .. }
         | Event::Ordered { .. }

@@ -146,6 +146,7 @@ fn a_controller_that_was_away_for_long_marks_none_of_a_thousand_nodes_lost() {
             memory: MiB(4096),
             cards: Vec::new(),
             runs: Vec::new(),
+            unbound: Vec::new(),
             orders_taken: Seq(0),
         });
     }

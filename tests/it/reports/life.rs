@@ -92,17 +92,24 @@ pub(super) const ANSWERS: &[Answer] = &[
     by("B035", &["it::ending::a_cancelled_job_leaves_no_process_however_it_hid"]),
     by("B037", &["executor::lives::a_reboot_ends_what_lived_and_keeps_what_had_ended"]),
     by("B039", &["it::ending::a_job_has_nothing_open_but_its_own"]),
-    not_yet("B041", "how many processes a job has is not bounded before its fence is a cgroup (pids.max)"),
+    Answer {
+        what: "B041",
+        tests: &["it::groups::a_run_has_a_group_of_its_own_which_goes_with_it"],
+        words: "the bound of its processes is there; no job was let fork up to it",
+    },
     not_yet(
         "B043",
         "a process that cannot die keeps its job COMPLETING, and what that holds, for as long as it lives, in this life of gqnode \
-         and the next; that its node is drained for it comes with the cgroup, whose emptiness tells when that is over",
+         and the next; that its node is drained for it comes when its control group is looked at, whose emptiness tells when that is over",
     ),
-    not_yet(
+    by(
         "B045",
-        "who was killed for want of memory is not known before the fence is a cgroup (memory.events)",
+        &["it::groups::who_uses_more_memory_than_he_asked_for_has_run_out_of_it_whatever_his_shell_says"],
     ),
-    not_yet("B047", "as B045"),
+    by(
+        "B047",
+        &["it::groups::who_uses_more_memory_than_he_asked_for_has_run_out_of_it_whatever_his_shell_says"],
+    ),
     by(
         "B221",
         &[

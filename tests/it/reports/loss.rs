@@ -98,11 +98,13 @@ pub(super) const ANSWERS: &[Answer] = &[
     ),
     by("B141", &["it::crash::a_job_that_is_requeued_twenty_times_holds_its_card_once"]),
     by("B143", &["it::cards::a_card_that_fails_is_shown_and_not_handed_out"]),
-    Answer {
-        what: "B145",
-        tests: &["it::cards::a_job_sees_its_own_cards_and_no_others"],
-        words: "that the devices of others cannot be opened comes with the cgroup",
-    },
+    by(
+        "B145",
+        &[
+            "it::cards::a_job_sees_its_own_cards_and_no_others",
+            "it::groups::a_job_opens_its_own_cards_and_no_others_by_whatever_path",
+        ],
+    ),
     by(
         "B147",
         &["it::failing::a_card_that_fails_under_its_job_is_not_given_on_and_is_what_the_job_failed_for"],

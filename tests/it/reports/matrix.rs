@@ -239,9 +239,9 @@ pub(super) const ANSWERS: &[Answer] = &[
     ),
     by("the driver hangs", &["it::failing::a_driver_that_hangs_stops_nobody_who_needs_no_card"]),
     // Jobs and their surroundings.
-    not_yet(
+    by(
         "a job is killed for want of memory",
-        "who was killed for want of memory is not known before the fence is a cgroup (memory.events)",
+        &["it::groups::who_uses_more_memory_than_he_asked_for_has_run_out_of_it_whatever_his_shell_says"],
     ),
     by(
         "a job ignores SIGTERM",
@@ -252,7 +252,7 @@ pub(super) const ANSWERS: &[Answer] = &[
     ),
     not_yet(
         "a process that cannot die",
-        "its job stays COMPLETING and keeps what it holds; its node is not drained for it before the fence is a cgroup",
+        "its job stays COMPLETING and keeps what it holds; its node is not drained for it",
     ),
     by(
         "the user is deleted while his job waits",

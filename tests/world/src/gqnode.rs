@@ -123,7 +123,7 @@ impl GqNode {
             let alive = at.machine.is_supervised(key);
             at.decide(Input::Adopted { key, alive, at: now }, &mut todo);
         }
-        let has = Has { cpus: CPUS, memory: MiB(4096), cards: at.machine.cards.clone() };
+        let has = Has { cpus: CPUS, memory: MiB(4096), cards: at.machine.cards.clone(), unbound: Vec::new() };
         at.decide(Input::Join(has), &mut todo);
         at.settle(todo);
         life

@@ -36,16 +36,16 @@ const NONE: &str = "-";
 fn lines(node: &NodeView) -> Vec<Line<'_>> {
     if node.cards.is_empty() {
         let (gpu, kind, holder) = (NONE.to_owned(), NONE, NONE);
-        return vec![Line {
-            node,
-            gpu,
-            kind,
-            memory: None,
-            holder,
-            trouble: node.reason.as_deref().map(Cow::from),
-        }];
+        let trouble = node.reason.as_deref().map(Cow::from).or_else(|| unbound(node));
+        return vec![Line { node, gpu, kind, memory: None, holder, trouble }];
     }
     node.cards.iter().flat_map(|view| card_lines(node, view)).collect()
+}
+
+/// What a node cannot keep its jobs within.
+fn unbound(node: &NodeView) -> Option<Cow<'_, str>> {
+    let names: Vec<&str> = node.unbound.iter().map(|bound| bound.name()).collect();
+    (!names.is_empty()).then(|| format!("not bounded: {}", names.join(", ")).into())
 }
 
 fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
@@ -57,7 +57,7 @@ fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
         kind: &card.model,
         memory: Some(card.memory),
         holder: view.job.as_deref().unwrap_or(if card.mig { "(slices)" } else { NONE }),
-        trouble: trouble.clone().or_else(|| room(view).map(Cow::from)),
+        trouble: trouble.clone().or_else(|| room(view).map(Cow::from)).or_else(|| unbound(node)),
     };
     let slices = view.slices.iter().enumerate().map(|(at, slice)| Line {
         node,

@@ -2,7 +2,7 @@
 //! written as `\u` and four digits.
 
 use crate::escape::is_harmful;
-use gq_model::{MiB, Seconds, Timestamp};
+use gq_model::{Bound, MiB, Seconds, Timestamp};
 use gq_proto::{ArrayView, CardView, ExplanationView, JobView, NodeView, PartitionView};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Formatter};
@@ -346,6 +346,7 @@ struct Node<'a> {
     name: &'a str,
     state: &'a str,
     reason: Option<&'a str>,
+    unbound: &'a [Bound],
     partitions: &'a [String],
     cpus: u32,
     cpus_used: u32,
@@ -372,6 +373,7 @@ impl<'a> Node<'a> {
             name: node.name.as_str(),
             state: &node.state,
             reason: node.reason.as_deref(),
+            unbound: &node.unbound,
             partitions: &node.partitions,
             cpus: node.cpus,
             cpus_used: node.cpus_used,

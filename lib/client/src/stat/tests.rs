@@ -489,6 +489,7 @@ fn house() -> NodeView {
     NodeView {
         name: node("ws1"),
         state: "mixed".into(),
+        unbound: Vec::new(),
         reason: None,
         partitions: vec!["main".into()],
         cpus: 32,

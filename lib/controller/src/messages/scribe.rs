@@ -163,6 +163,7 @@ impl Scribe {
                     | Event::Allocated { .. }
                     | Event::Exited { .. }
                     | Event::NodeTroubled { .. }
+                    | Event::NodeUnbound { .. }
                     | Event::TasksHeld { .. }
                     | Event::TasksReleased { .. }
                     | Event::Heard { .. }

@@ -110,7 +110,8 @@ impl FakeNode {
         let live = self.live.iter().map(|(key, live)| (*key, live.started));
         let runs = live.chain(self.held.keys().map(|key| (*key, None))).collect();
         let (boot, id, cards) = (self.boot_id(), Some(self.node_id()), self.cards.clone());
-        self.say(NodeReport::Joined { boot, id, cpus: 4, memory: MiB(4096), cards, runs });
+        let unbound = Vec::new();
+        self.say(NodeReport::Joined { boot, id, cpus: 4, memory: MiB(4096), cards, unbound, runs });
         let ends: Vec<NodeReport> = self.ends.values().map(|(end, _)| end.clone()).collect();
         ends.into_iter().for_each(|end| self.say(end));
     }

@@ -316,6 +316,7 @@ fn a_restart_loses_sight_of_a_thousand_nodes_and_loses_none() {
             cpus: 4,
             memory: MiB(4096),
             cards: Vec::new(),
+            unbound: Vec::new(),
             runs: Vec::new(),
         };
         world.deliver((name(n), Epoch(1), Seq(1), body));

@@ -1,0 +1,29 @@
+//! Bound: in what a run can be kept within what it asked for, by the machine it runs on.
+
+use serde::{Deserialize, Serialize};
+
+/// What a run is kept within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Memory.
+    Memory,
+    /// How many processes and threads there are.
+    Processes,
+    /// Which cards can be opened.
+    Cards,
+}
+
+impl Bound {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cards];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "processes",
+            Self::Cards => "cards",
+        }
+    }
+}
