@@ -17,7 +17,10 @@ use nix::{
 use std::{
     collections::BTreeMap,
     fs,
-    os::{fd::AsFd, unix::fs::PermissionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -346,6 +349,10 @@ impl Drop for Lab {
         if let Some(mut node) = self.node.take() {
             let _ = node.kill();
             let _ = node.wait();
+        }
+        if let Ok(folder) = fs::metadata(self.dir.path().join(format!("node/{}/ws1", self.cluster))) {
+            let name = format!("gq-{}-ws1-{:x}", self.cluster, folder.ino());
+            gq_host::Ground::make(&name).0.leave();
         }
         if std::thread::panicking() {
             eprintln!("gqnode said:\n{}", self.said());
