@@ -88,8 +88,12 @@ impl<'a> Life<'a> {
             .group
             .make(launch.assignment.memory, launch.devices)
             .map_err(|e| Trouble::site(format!("the control group: {e}")))?;
-        let main = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)))
-            .map_err(Trouble::kernel("a process for the script"))?;
+        let forked = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)));
+        let main = forked.map_err(|e| {
+            // Empty, and nobody comes back for it.
+            let _ = launch.group.remove();
+            Trouble::kernel("a process for the script")(e)
+        })?;
         let mut life = Self {
             assignment: launch.assignment,
             folder: launch.folder,
