@@ -76,7 +76,7 @@ impl Health {
     /// # Errors
     /// When it cannot be read what the driver has.
     pub fn devices(&self, held: &[CardUse]) -> io::Result<Devices> {
-        let mut devices = Devices::of_cards()?;
+        let mut devices = Devices::of_cards(self.look.cards.iter().any(|card| card.minor.is_some()))?;
         for one in held {
             let Some(card) = self.look.cards.iter().find(|card| card.index == one.index) else { continue };
             let Some(minor) = card.minor else { continue };

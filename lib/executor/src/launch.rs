@@ -3,7 +3,7 @@
 
 use crate::{accounts::Entry, fitting::Misfit, household::Household};
 use gq_failpoint::{Step, step};
-use gq_host::{Account, Around, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
+use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
 use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
 use gq_nodelog::LogError;
@@ -185,7 +185,7 @@ impl Household {
             return Err(io::Error::new(io::ErrorKind::StorageFull, words));
         }
         let run_folder = self.run_folder(key, assignment.uid)?;
-        let around = Around { devices: self.health.devices(&assignment.cards)?, ..self.site.around() };
+        let around = self.site.around_with(self.health.devices(&assignment.cards)?);
         let request = SpawnRequest {
             exe: &self.site.gqstep,
             key,

@@ -264,6 +264,14 @@ impl Site {
         Ok(())
     }
 
+    /// What is done around a run that is kept from these devices.
+    pub fn around_with(&self, devices: Devices) -> Around {
+        let around = self.around();
+        let ground =
+            if devices.majors.is_empty() { around.ground.without(Bound::Cards) } else { around.ground };
+        Around { ground, devices, ..around }
+    }
+
     /// What is done around each run: its control group, and what the conf says.
     pub fn around(&self) -> Around {
         let (hooks, container) = (&self.config.node_hooks, self.config.container.as_ref());

@@ -50,13 +50,15 @@ fn read_minors<'a>(listed: &'a str, own: &'a [String]) -> impl Iterator<Item = u
 }
 
 impl Devices {
-    /// Those of cards of NVIDIA's driver, all kept.
+    /// Those of cards of NVIDIA's driver, all kept; none when there is neither a driver nor a card (`are_there`).
     ///
     /// # Errors
     /// When it cannot be read what the driver has.
-    pub fn of_cards() -> io::Result<Self> {
+    pub fn of_cards(are_there: bool) -> io::Result<Self> {
         let mut majors: Vec<u32> = device_majors("nvidia")?.into_iter().map(|(_, major)| major).collect();
-        majors.push(NVIDIA);
+        if are_there {
+            majors.push(NVIDIA);
+        }
         majors.sort_unstable();
         majors.dedup();
         Ok(Self { majors, own: Vec::new() })

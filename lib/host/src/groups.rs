@@ -85,6 +85,15 @@ impl Ground {
         self.0.iter().flat_map(|place| place.bounds.iter().copied()).collect()
     }
 
+    /// The same for a run that is not bounded in this.
+    #[must_use]
+    pub fn without(&self, bound: Bound) -> Self {
+        let mut places = self.0.clone();
+        places.iter_mut().for_each(|place| place.bounds.retain(|one| *one != bound));
+        places.retain(|place| !place.bounds.is_empty());
+        Self(places)
+    }
+
     /// The group of a run, whether it is there or not.
     pub fn group(&self, key: RunKey) -> Group {
         let own = |place: &Place| Place { folder: place.folder.join(key.to_string()), ..place.clone() };

@@ -126,10 +126,12 @@ impl Fence {
             eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);
             Reaped { ended: Vec::new(), left: true }
         });
-        reaped.left |= !self.group.is_empty().unwrap_or_else(|e| {
-            eprintln!("gqstep {}: its control group cannot be looked at: {e}", self.key);
-            true
-        });
+        if !reaped.left {
+            reaped.left = !self.group.is_empty().unwrap_or_else(|e| {
+                eprintln!("gqstep {}: its control group cannot be looked at: {e}", self.key);
+                true
+            });
+        }
         reaped
     }
 }
