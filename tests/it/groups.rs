@@ -133,3 +133,12 @@ fn a_job_opens_its_own_cards_and_no_others_by_whatever_path() {
     assert_eq!(seen, own);
     assert_eq!(own.len(), 4);
 }
+
+#[test]
+fn a_site_may_do_without_groups() {
+    let lab = Plan::new().cluster("cgroups = false").node("n1", &cards(1)).start();
+    assert_eq!(lab.node_view("n1").unwrap()["unbound"], json!(["memory", "processes", "cards"]));
+    let job = lab.submit("--mem=64M", "cat /proc/self/cgroup; head -c 100M /dev/zero | tail | wc -c");
+    let output = job.output();
+    assert!(output.ends_with(&format!("{}\n", 100 << 20)) && !output.contains("/gq-"), "{output}");
+}

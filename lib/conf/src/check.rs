@@ -85,6 +85,7 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         user: section.get(&keys::USER, notes),
         job_file_keep: section.get(&keys::JOB_FILE_KEEP, notes),
         allow_test_run: section.get(&keys::ALLOW_TEST_RUN, notes),
+        cgroups: section.get(&keys::CGROUPS, notes),
         nvml_library: section.get(&keys::NVML_LIBRARY, notes),
         beat,
         suspect_after,

@@ -54,6 +54,8 @@ pub struct Cluster {
     pub job_file_keep: Seconds,
     /// Whether `--test-run` is taken.
     pub allow_test_run: bool,
+    /// Whether runs get control groups, where a node may make some.
+    pub cgroups: bool,
     /// Path of `libnvidia-ml.so`, when it is not where the loader looks.
     pub nvml_library: Option<PathBuf>,
     /// How often a node gives a sign of life; less than `suspect_after`.

@@ -46,6 +46,7 @@ keys! {
         "How long a job file is kept after the end of its job." JOB_FILE_KEEP: Seconds =
             "job_file_keep", value::duration, Seconds(30 * 86_400);
         "Whether --test-run is taken." ALLOW_TEST_RUN: bool = "allow_test_run", value::flag, false;
+        "Whether runs get control groups." CGROUPS: bool = "cgroups", value::flag, true;
         "Path of libnvidia-ml.so." NVML_LIBRARY: Option<PathBuf> = "nvml_library", value::some_path, None;
         "How often a node gives a sign of life." BEAT: Seconds = "beat", value::some_duration, Seconds(10);
         "After how long a node without a sign of life is suspect." SUSPECT_AFTER: Seconds =

@@ -96,7 +96,7 @@ fn an_empty_conf_is_a_whole_cluster() {
     assert_eq!(conf.cluster.node_dir(false), Path::new("/var/lib/gq-node"));
     assert_eq!(conf.cluster.node_dir(true), Path::new("/var/lib/gq/node"));
     assert_eq!((conf.cluster.job_file_keep, conf.cluster.lost_after), (Seconds(2_592_000), Seconds(120)));
-    assert!(!conf.cluster.allow_test_run);
+    assert!(!conf.cluster.allow_test_run && conf.cluster.cgroups);
     assert_eq!((conf.scheduler.kill_wait, conf.scheduler.max_array_size), (Seconds(30), 1_000_000));
     assert_eq!(conf.partitions, [Partition::of_every_node()]);
     assert_eq!(conf.default_partition().name, "main");

@@ -287,32 +287,23 @@ fn most_processes() -> io::Result<u64> {
 fn place(hierarchies: &[Hierarchy], bound: Bound, name: &str) -> io::Result<Place> {
     let has = |one: &&Hierarchy, name| one.controllers.iter().any(|its| its == name);
     let one = controller(bound).and_then(|name| hierarchies.iter().find(|one| has(one, name)));
-    if let Some(one) = one {
-        let place = Place { folder: one.own.join(name), version: Version::One, bounds: vec![bound] };
-        return make_folder(&place.folder).map_err(place.at()).map(|()| place);
-    }
     let two = hierarchies.iter().find(|one| one.version == Version::Two);
-    let two = two.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"))?;
-    let above = match controller(bound) {
-        Some(name) => delegated(&two.own, name)?,
-        None => above(&two.own),
+    let two = || two.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"));
+    let (version, above) = match (one, controller(bound)) {
+        (Some(one), _) => (Version::One, one.own.clone()),
+        (None, Some(controller)) => (Version::Two, delegated(&two()?.own, controller)?),
+        (None, None) => (Version::Two, above(&two()?.own)),
     };
-    let place = Place { folder: above.join(name), version: Version::Two, bounds: vec![bound] };
+    let place = Place { folder: above.join(name), version, bounds: vec![bound] };
     make_folder(&place.folder).map_err(place.at())?;
-    match controller(bound) {
-        Some(name) => turn_on(&place.folder, name)?,
-        None => try_devices(&place).map_err(place.at())?,
+    if let (Version::Two, Some(controller)) = (version, controller(bound)) {
+        turn_on(&place.folder, controller)?;
     }
-    Ok(place)
-}
-
-/// Tries on a group that goes at once: no group below one with a program can have another.
-fn try_devices(place: &Place) -> io::Result<()> {
-    let trial = place.folder.join("trial");
-    make_folder(&trial)?;
-    let kept = Devices::default().keep(&trial);
-    fs::remove_dir(&trial)?;
-    kept
+    // On a group that goes at once: no run is to fail for what could be known before.
+    let trial = Place { folder: place.folder.join("trial"), ..place.clone() };
+    let tried = trial.make(MiB(1024), &Devices::default());
+    unless_gone(fs::remove_dir(&trial.folder), ())?;
+    tried.map(|()| place)
 }
 
 /// The group below which groups can have this controller of version 2: that of this process, which then moves into a leaf, unless it is
