@@ -71,22 +71,21 @@ impl Health {
         held.uuid.is_some() || !self.look.cards.iter().any(is_declared)
     }
 
-    /// The device files that a run is kept from which holds these cards, and those it is to have.
+    /// The device files that a run is kept from which holds these cards, and those it is to have. It is kept from none when it cannot be told
+    /// which are its own: a declared card has no number.
     ///
     /// # Errors
     /// When it cannot be read what the driver has.
     pub fn devices(&self, held: &[CardUse]) -> io::Result<Devices> {
         let mut devices = Devices::of_cards(self.look.cards.iter().any(|card| card.minor.is_some()))?;
         for one in held {
-            let Some(card) = self.look.cards.iter().find(|card| card.index == one.index) else { continue };
-            let Some(minor) = card.minor else { continue };
+            let card = self.look.cards.iter().find(|card| card.index == one.index);
+            let Some((card, minor)) = card.and_then(|card| Some((card, card.minor?))) else {
+                return Ok(Devices::default());
+            };
             let is_it = |slice: &&Slice| slice.uuid.is_some() && slice.uuid == one.uuid;
-            match card
-                .slices
-                .iter()
-                .find(is_it)
-                .and_then(|slice| slice.gpu_instance.zip(slice.compute_instance))
-            {
+            let slice = card.slices.iter().find(is_it);
+            match slice.and_then(|slice| slice.gpu_instance.zip(slice.compute_instance)) {
                 Some((gpu, compute)) => devices.allow_slice(minor, gpu, compute)?,
                 None => devices.allow_card(minor)?,
             }
