@@ -77,8 +77,8 @@ impl Broom {
                     }
                 }
                 Ok(Task::Sweep(key, remains, group)) => {
-                    let (wait, since, said) = (AGAIN, now, now);
-                    self.left.push(Left { key, remains, group, next: now, wait, since, said });
+                    let left = Left { key, remains, group, next: now, wait: AGAIN, since: now, said: now };
+                    self.left.push(left);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

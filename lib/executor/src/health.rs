@@ -2,10 +2,12 @@
 //! no driver; `cards` does.
 
 use gq_gpu::{Look, User};
-use gq_host::Devices;
-use gq_model::{Card, CardHealth, CardUse, Slice};
-use std::io;
-use std::time::{Duration, Instant};
+use gq_host::{Devices, OwnCard};
+use gq_model::{Card, CardHealth, CardUse};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 /// How long a look at the cards may take before the driver is said to hang.
 pub const HANGS: Duration = Duration::from_secs(20);
@@ -77,20 +79,16 @@ impl Health {
     /// # Errors
     /// When it cannot be read what the driver has.
     pub fn devices(&self, held: &[CardUse]) -> io::Result<Devices> {
-        let mut devices = Devices::of_cards(self.look.cards.iter().any(|card| card.minor.is_some()))?;
-        for one in held {
-            let card = self.look.cards.iter().find(|card| card.index == one.index);
-            let Some((card, minor)) = card.and_then(|card| Some((card, card.minor?))) else {
-                return Ok(Devices::default());
-            };
-            let is_it = |slice: &&Slice| slice.uuid.is_some() && slice.uuid == one.uuid;
-            let slice = card.slices.iter().find(is_it);
-            match slice.and_then(|slice| slice.gpu_instance.zip(slice.compute_instance)) {
-                Some((gpu, compute)) => devices.allow_slice(minor, gpu, compute)?,
-                None => devices.allow_card(minor)?,
-            }
-        }
-        Ok(devices)
+        let own = |one: &CardUse| {
+            let card = self.look.cards.iter().find(|card| card.index == one.index)?;
+            let slice = card.slices.iter().find(|slice| slice.uuid.is_some() && slice.uuid == one.uuid);
+            let slice = slice.and_then(|slice| slice.gpu_instance.zip(slice.compute_instance));
+            Some(OwnCard { minor: card.minor?, slice })
+        };
+        let Some(own) = held.iter().map(own).collect::<Option<Vec<_>>>() else {
+            return Ok(Devices::default());
+        };
+        Devices::of_run(self.look.cards.iter().any(|card| card.minor.is_some()), &own)
     }
 
     /// The cards as they are to be told, when runs hold `held`.

@@ -268,21 +268,20 @@ impl Site {
         Ok(())
     }
 
-    /// What is done around a run that is kept from these devices.
+    /// What is done around a run that is kept from these devices: its control group, and what the conf says.
     pub fn around_with(&self, devices: Devices) -> Around {
-        let around = self.around();
-        let ground =
-            if devices.majors.is_empty() { around.ground.without(Bound::Cards) } else { around.ground };
-        Around { ground, devices, ..around }
+        let ground = match devices.majors.is_empty() {
+            true => self.ground.without(Bound::Cards),
+            false => self.ground.clone(),
+        };
+        Around { ground, devices, ..self.around() }
     }
 
-    /// What is done around each run: its control group, and what the conf says.
+    /// What the conf says is to be done around each run.
     pub fn around(&self) -> Around {
         let (hooks, container) = (&self.config.node_hooks, self.config.container.as_ref());
         let folder = |dir: &Option<PathBuf>, time| dir.clone().map(|dir| HookFolder { dir, time });
         Around {
-            ground: self.ground.clone(),
-            devices: Devices::default(),
             prolog: folder(&hooks.prolog_dir, hooks.prolog_time),
             epilog: folder(&hooks.epilog_dir, hooks.epilog_time),
             container: container.map(|c| ContainerCommand {
@@ -292,6 +291,7 @@ impl Site {
                 checkpoint: c.checkpoint.clone(),
                 env: c.env.clone(),
             }),
+            ..Around::default()
         }
     }
 

@@ -3,9 +3,10 @@
 //!
 //! Source of the forms: the kernel's `bpf.h`; of what is asked of the program: `bpf_cgroup_dev_ctx` there.
 
+use crate::groups::unless_gone;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     path::Path,
@@ -26,15 +27,16 @@ pub struct Devices {
     pub own: Vec<(u32, u32)>,
 }
 
-/// The major numbers of the character devices whose driver's name begins like this, each with that name.
-///
-/// # Errors
-/// When `/proc/devices` cannot be read.
-pub fn device_majors(prefix: &str) -> io::Result<Vec<(String, u32)>> {
-    Ok(read_majors(&std::fs::read_to_string("/proc/devices")?, prefix))
+/// A card that a run holds, or a slice of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnCard {
+    /// The card's minor number.
+    pub minor: u32,
+    /// GPU instance and compute instance of the slice; none for a whole card.
+    pub slice: Option<(u32, u32)>,
 }
 
-/// The list of character devices comes first.
+/// The major numbers of the character devices whose driver's name begins like this, each with that name; they come first in the list.
 fn read_majors(text: &str, prefix: &str) -> Vec<(String, u32)> {
     let characters = text.lines().take_while(|line| !line.starts_with("Block"));
     let lines = characters.filter_map(|line| line.trim().split_once(' '));
@@ -50,51 +52,44 @@ fn read_minors<'a>(listed: &'a str, own: &'a [String]) -> impl Iterator<Item = u
 }
 
 impl Devices {
-    /// Those of cards of NVIDIA's driver, all kept; none when there is neither a driver nor a card (`are_there`).
+    /// All cards of NVIDIA's driver are kept from a run but its own, with what every program that uses a card needs, and the instances of its
+    /// slices, which have device files of their own. Nothing is kept when there is neither a driver nor a card (`are_cards`).
     ///
     /// # Errors
     /// When it cannot be read what the driver has.
-    pub fn of_cards(are_there: bool) -> io::Result<Self> {
-        let mut majors: Vec<u32> = device_majors("nvidia")?.into_iter().map(|(_, major)| major).collect();
-        if are_there {
-            majors.push(NVIDIA);
-        }
-        majors.sort_unstable();
-        majors.dedup();
-        Ok(Self { majors, own: Vec::new() })
-    }
-
-    /// Lets the run have the card with this minor number, and what every program that uses a card needs.
-    ///
-    /// # Errors
-    /// When it cannot be read what the driver has.
-    pub fn allow_card(&mut self, minor: u32) -> io::Result<()> {
-        self.own.extend([(NVIDIA, minor), (NVIDIA, 255), (NVIDIA, 254)]);
-        for (_, major) in device_majors("nvidia-uvm")? {
-            self.own.extend([(major, 0), (major, 1)]);
-        }
-        self.own.sort_unstable();
-        self.own.dedup();
-        Ok(())
-    }
-
-    /// Lets the run have a slice of the card with this minor number: its instances, which have device files of their own.
-    ///
-    /// # Errors
-    /// When it cannot be read what the driver has.
-    pub fn allow_slice(&mut self, minor: u32, gpu_instance: u32, compute_instance: u32) -> io::Result<()> {
-        self.allow_card(minor)?;
-        let instance = format!("gpu{minor}/gi{gpu_instance}");
-        let own = [format!("{instance}/access"), format!("{instance}/ci{compute_instance}/access")];
-        let listed = match std::fs::read_to_string(MIG_MINORS) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            listed => listed?,
+    pub fn of_run(are_cards: bool, own: &[OwnCard]) -> io::Result<Self> {
+        let drivers = fs::read_to_string("/proc/devices")?;
+        let instances = match own.iter().any(|card| card.slice.is_some()) {
+            true => unless_gone(fs::read_to_string(MIG_MINORS), String::new())?,
+            false => String::new(),
         };
-        for (_, major) in device_majors("nvidia-caps")?.into_iter().filter(|(name, _)| name == "nvidia-caps")
-        {
-            self.own.extend(read_minors(&listed, &own).map(|minor| (major, minor)));
+        Ok(Self::of(&drivers, &instances, are_cards, own))
+    }
+
+    /// From the lists of drivers and of instances.
+    fn of(drivers: &str, instances: &str, are_cards: bool, own: &[OwnCard]) -> Self {
+        let drivers = read_majors(drivers, "nvidia");
+        let mut devices = Self::default();
+        devices.majors.extend(are_cards.then_some(NVIDIA));
+        devices.majors.extend(drivers.iter().map(|(_, major)| *major));
+        for card in own {
+            devices.own.extend([card.minor, 255, 254].map(|minor| (NVIDIA, minor)));
+            for (name, major) in &drivers {
+                if name.starts_with("nvidia-uvm") {
+                    devices.own.extend([(*major, 0), (*major, 1)]);
+                }
+                if let Some((gpu, compute)) = card.slice.filter(|_| name == "nvidia-caps") {
+                    let slice = format!("gpu{}/gi{gpu}", card.minor);
+                    let files = [format!("{slice}/access"), format!("{slice}/ci{compute}/access")];
+                    devices.own.extend(read_minors(instances, &files).map(|minor| (*major, minor)));
+                }
+            }
         }
-        Ok(())
+        devices.majors.sort_unstable();
+        devices.majors.dedup();
+        devices.own.sort_unstable();
+        devices.own.dedup();
+        devices
     }
 
     /// Keeps the processes of this group of version 2 from what is not theirs, from now on.
@@ -283,6 +278,27 @@ mod tests {
         let none = Devices { majors: vec![195], own: Vec::new() }.program();
         assert!(answer(&none, [2, 195, 255]) == 0 && answer(&none, [2, 5, 0]) == 1);
         assert_eq!(answer(&Devices::default().program(), [2, 195, 0]), 1);
+    }
+
+    #[test]
+    fn a_run_has_its_cards_and_slices_and_what_every_program_needs() {
+        let drivers = "Character devices:\n195 nvidia\n235 nvidia-caps\n509 nvidia-uvm\n";
+        let instances = "gpu2/gi1/access 12\ngpu2/gi1/ci0/access 13\ngpu2/gi2/access 21\n";
+        let whole = OwnCard { minor: 1, slice: None };
+        let slice = OwnCard { minor: 2, slice: Some((1, 0)) };
+        let none = Devices::of(drivers, instances, true, &[]);
+        assert_eq!((none.majors.as_slice(), none.own.as_slice()), (&[195, 235, 509][..], &[][..]));
+        let uses = [(195, 254), (195, 255), (509, 0), (509, 1)];
+        let own = |more: &[(u32, u32)]| {
+            let mut own = [&uses[..], more].concat();
+            own.sort_unstable();
+            own
+        };
+        assert_eq!(Devices::of(drivers, instances, true, &[whole]).own, own(&[(195, 1)]));
+        let both = Devices::of(drivers, instances, true, &[whole, slice]);
+        assert_eq!(both.own, own(&[(195, 1), (195, 2), (235, 12), (235, 13)]));
+        assert_eq!(Devices::of("", "", true, &[whole]).majors, [195]);
+        assert_eq!(Devices::of("", "", false, &[]), Devices::default());
     }
 
     #[test]

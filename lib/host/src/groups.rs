@@ -5,8 +5,10 @@
 //! that `gqnode` moves into a leaf of its own group first. Beside controllers of version 1 that of version 2 may have none; all processes of a
 //! group can be killed at once there. See the kernel's `admin-guide/cgroup-v1` and `cgroup-v2`.
 
-use crate::devices::Devices;
-use crate::process::{pidfd_open, pidfd_signal};
+use crate::{
+    devices::Devices,
+    process::{pidfd_open, pidfd_signal},
+};
 use gq_model::{Bound, MiB, RunKey};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -260,7 +262,7 @@ impl Place {
 }
 
 /// What is gone is as good as done.
-fn unless_gone<T>(done: io::Result<T>, gone: T) -> io::Result<T> {
+pub(crate) fn unless_gone<T>(done: io::Result<T>, gone: T) -> io::Result<T> {
     match done {
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(gone),
         done => done,

@@ -26,7 +26,7 @@ mod user;
 
 pub use around::{Around, ContainerCommand, ENV_AROUND, HookFolder};
 pub use control::{Control, StopKind, Supervisor};
-pub use devices::{Devices, device_majors};
+pub use devices::{Devices, OwnCard};
 pub use files::{JobFileTrouble, empty_script, folder_path, make_script, read_job_file};
 pub use groups::{Ground, Group};
 pub use hook::{hook_programs, output_pipe, run_hook};

@@ -1,8 +1,10 @@
-//! Sweeping up after a supervisor that was killed: what is left of its run is found in its control group, by the marker in its environment or
-//! by its session, and killed. While a supervisor lives, it does this better itself.
+//! Sweeping up after a supervisor that was killed: what is left of its run is found in its control group, by the marker in its environment
+//! or by its session, and killed. While a supervisor lives, it does this better itself.
 
-use crate::groups::Group;
-use crate::process::{all, environment, pidfd_open, pidfd_signal, real_uid, stat, variable};
+use crate::{
+    groups::Group,
+    process::{all, environment, pidfd_open, pidfd_signal, real_uid, stat, variable},
+};
 use gq_model::{Assignment, Uid};
 use std::{collections::BTreeSet, io, os::fd::AsFd, time::Duration};
 

@@ -87,7 +87,7 @@ impl<'a> Life<'a> {
         launch
             .group
             .make(launch.assignment.memory, launch.devices)
-            .map_err(|e| Trouble::site(format!("the control group: {e}")))?;
+            .map_err(Trouble::kernel("the control group"))?;
         let forked = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)));
         let main = forked.map_err(|e| {
             // Empty, and nobody comes back for it.
