@@ -1,7 +1,7 @@
 //! Ending: cancels, signals and suspensions of jobs as they are, however their processes hide, whatever they do just then,
 //! and wherever their node is. One end each, and cards that are free once.
 
-use crate::lab::{Dice, Job, Lab, Plan, cards, program_path, until};
+use crate::lab::{Dice, Job, Lab, Plan, cards, living_parent, program_path, until};
 use gq_model::{End, JobState, Reason};
 use std::{
     fs,
@@ -39,25 +39,17 @@ fn process(pid: i32) -> Option<char> {
 }
 
 /// Whether a process is stopped, or waits in its vfork for a child that is.
-fn stands_still(pid: i32) -> bool {
-    let is_child = |child: &i32| parent(*child) == Some(pid);
-    let all = || {
-        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-    };
+fn stands_still(lab: &Lab, pid: i32) -> bool {
+    let is_stopped_child = |child: i32| living_parent(child) == Some(pid) && process(child) == Some('T');
     match process(pid) {
         Some('T') => true,
-        Some('D') => all().filter(is_child).any(|child| process(child) == Some('T')),
+        Some('D') => lab.processes().into_iter().any(is_stopped_child),
         _ => false,
     }
 }
 
 fn living(pids: &[i32]) -> Vec<i32> {
     pids.iter().copied().filter(|pid| process(*pid).is_some()).collect()
-}
-
-fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 /// How often somebody wrote his word to `heard`.
@@ -297,7 +289,7 @@ fn a_suspended_job_stands_still_with_all_its_processes_until_it_is_resumed() {
     // Each takes the signal when it is its turn on a processor.
     until("all stand still", || {
         let pids = pids(&lab, "pids");
-        (pids.len() == 3 && pids.into_iter().all(stands_still)).then_some(())
+        (pids.len() == 3 && pids.into_iter().all(|pid| stands_still(&lab, pid))).then_some(())
     });
     let stood = ticks();
     assert_eq!((held(&lab), waits.state()), (1, JobState::Pending), "it keeps its card");
@@ -344,15 +336,19 @@ fn a_job_belongs_to_gqnode_and_not_to_the_session_of_its_submission() {
     nix::sys::signal::killpg(nix::unistd::Pid::from_raw(leader), nix::sys::signal::Signal::SIGKILL).unwrap();
     session.wait().unwrap();
     let pid = pids(&lab, "pid")[0];
-    let supervisor = parent(pid).unwrap();
+    let supervisor = living_parent(pid).unwrap();
     assert_eq!(fs::read_to_string(format!("/proc/{supervisor}/comm")).unwrap(), "gqstep\n");
-    assert_eq!(parent(supervisor), Some(lab.node("n1").pid()));
+    assert_eq!(living_parent(supervisor), Some(lab.node("n1").pid()));
     let cgroup = |pid| fs::read_to_string(Path::new("/proc").join(format!("{pid}")).join("cgroup")).unwrap();
+    // In a group of its own below that of gqnode, or in the same.
+    let own = format!("{}.0.1", job.id);
+    let is_there = |(its, of_node): (&str, &str)| {
+        let below = its.strip_prefix(of_node).map(|below| below.trim_start_matches('/'));
+        below.is_some_and(|below| below.is_empty() || below.starts_with("gq-") && below.ends_with(&own))
+    };
     let (its, of_node) = (cgroup(pid), cgroup(lab.node("n1").pid()));
-    assert!(
-        its.lines().zip(of_node.lines()).all(|(its, of_node)| its.starts_with(of_node)),
-        "where gqnode is, it is: {its}"
-    );
+    assert_eq!(its.lines().count(), of_node.lines().count());
+    assert!(its.lines().zip(of_node.lines()).all(is_there), "where gqnode is, it is: {its}");
     lab.file("go", "");
     assert_eq!(job.output(), "went on\n");
 }

@@ -3,18 +3,13 @@
 
 use crate::{
     cards::with_driver,
-    lab::{Lab, Plan, cards, living_parent, until},
+    crash::kill_the_supervisor,
+    lab::{Lab, Plan, cards, group_folders, living_parent, until},
 };
 use gq_model::{End, Reason};
-use nix::{
-    sys::{
-        signal::{Signal, kill},
-        stat::{Mode, SFlag, makedev, mknod},
-    },
-    unistd::Pid,
-};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use serde_json::json;
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{collections::BTreeSet, fs};
 
 /// Whether runs are bounded here; a node that cannot bound them says why, and gqstat says in what.
 fn are_there(lab: &Lab) -> bool {
@@ -23,16 +18,6 @@ fn are_there(lab: &Lab) -> bool {
         eprintln!("left out: {unbound}: {}", lab.node("n1").said_now());
     }
     unbound == json!([])
-}
-
-/// The folders of groups that a script which wrote `/proc/self/cgroup` was in.
-fn groups(told: &str, key: &str) -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let roots =
-        mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
-    let paths: Vec<&str> = told.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
-    let all = roots.flat_map(|root| paths.iter().map(move |path| PathBuf::from(format!("{root}{path}"))));
-    all.filter(|path| path.ends_with(key) && path.is_dir()).collect()
 }
 
 /// B045, B047: a process was killed for want of memory, and the job was told to have ended well, or to have been killed by somebody.
@@ -67,7 +52,8 @@ fn a_run_has_a_group_of_its_own_which_goes_with_it() {
     lab.until_file("seen");
     until("it is written", || lab.read("seen").contains("0::").then_some(()));
     let key = format!("{}.0.1", job.id);
-    let groups = groups(&lab.read("seen"), &key);
+    let mut groups = group_folders(&lab.read("seen"));
+    groups.retain(|group| group.ends_with(&key));
     assert!(!groups.is_empty(), "{}", lab.read("seen"));
     lab.file("go", "");
     assert_eq!(job.ended(), End::Completed);
@@ -90,9 +76,7 @@ fn whoever_hides_from_a_killed_supervisor_is_found_in_the_group() {
         if node_is_away {
             lab.node("n1").kill9();
         }
-        for pid in lab.supervisors() {
-            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-        }
+        kill_the_supervisor(&lab);
         if node_is_away {
             lab.node("n1").start();
         }

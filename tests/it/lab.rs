@@ -18,13 +18,13 @@ mod disk;
 mod job;
 mod plan;
 mod sweep;
-pub use sweep::living_parent;
 
 pub use daemon::{Daemon, Program};
 pub use dice::Dice;
 pub use disk::Disk;
 pub use job::Job;
 pub use plan::{Owner, Plan};
+pub use sweep::{group_folders, living_parent};
 
 use serde_json::Value;
 use std::{

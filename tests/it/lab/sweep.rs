@@ -1,5 +1,5 @@
-//! Sweeping up after a lab: every process that bears its mark is killed, and control groups of its nodes are removed. The mark is the lab's folder or its cluster's id in
-//! a process's words, environment or working directory.
+//! Sweeping up after a lab: every process that bears its mark is killed, and control groups of its nodes are removed. The mark is the lab's
+//! folder or its cluster's id in a process's words, environment or working directory.
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -8,7 +8,7 @@ use nix::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -83,17 +83,23 @@ pub fn kill_all(dir: &Path) {
     }
 }
 
+/// The folders of the control groups that a process is in which read this in `/proc/self/cgroup`.
+pub fn group_folders(told: &str) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points =
+        mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
+    let paths: BTreeSet<&str> = told.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
+    let all = points.flat_map(|point| paths.iter().map(move |path| PathBuf::from(format!("{point}{path}"))));
+    all.filter(|folder| folder.is_dir()).collect()
+}
+
 /// Removes the control groups that its nodes left when they were killed.
 pub fn remove_groups(dir: &Path) {
     let id = fs::read_to_string(dir.join("spool/cluster.uuid")).unwrap_or_default();
-    let (mounts, own) = (fs::read_to_string("/proc/self/mountinfo"), fs::read_to_string("/proc/self/cgroup"));
-    let (mounts, own) = (mounts.unwrap_or_default(), own.unwrap_or_default());
-    let points =
-        mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
-    let paths: BTreeSet<&str> = own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
-    let folders = points.flat_map(|point| paths.iter().map(move |path| format!("{point}{path}")));
-    for node in folders.flat_map(fs::read_dir).flatten().flatten() {
-        if node.file_name().to_str().is_some_and(|name| name.starts_with(&format!("gq-{}-", id.trim()))) {
+    let mark = format!("gq-{}-", id.trim());
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    for node in group_folders(&own).into_iter().flat_map(fs::read_dir).flatten().flatten() {
+        if node.file_name().to_str().is_some_and(|name| name.starts_with(&mark)) {
             for run in fs::read_dir(node.path()).into_iter().flatten().flatten() {
                 let _ = fs::remove_dir(run.path());
             }
