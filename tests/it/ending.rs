@@ -310,6 +310,68 @@ fn a_suspended_job_stands_still_with_all_its_processes_until_it_is_resumed() {
     assert_eq!(living(&pids(&lab, "pids")), Vec::<i32>::new());
 }
 
+/// A process that loses its parents and its session, is deaf to SIGTERM, and whose first thread ends alone; the other counts.
+const LEADERLESS: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *count(void *unused) {
+    for (;;) { FILE *ticks = fopen("ticks", "a"); fputc('x', ticks); fclose(ticks); usleep(10000); }
+}
+int main(void) {
+    pthread_t thread;
+    signal(SIGTERM, SIG_IGN);
+    if (fork()) return 0;
+    setsid();
+    if (fork()) return 0;
+    FILE *pids = fopen("pids", "w");
+    fprintf(pids, "%d\n", getpid());
+    fclose(pids);
+    pthread_create(&thread, NULL, count, NULL);
+    pthread_exit(NULL);
+}
+"#;
+
+/// The states of the threads of a process that are not dead.
+fn threads(pid: i32) -> Vec<char> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let stat = |task: fs::DirEntry| fs::read_to_string(task.path().join("stat")).ok();
+    let state = |stat: String| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    tasks.filter_map(stat).filter_map(state).filter(|state| !"ZX".contains(*state)).collect()
+}
+
+/// Whose first thread had ended was taken for dead: it outlived its job when the supervisor was killed, no cancel reached it, and it went on
+/// while its job was suspended.
+#[test]
+fn a_process_whose_first_thread_has_ended_is_stopped_killed_and_waited_for() {
+    for groups in [true, false] {
+        let lab = Plan::new().cluster(&format!("cgroups = {groups}")).node("n1", &cards(1)).start();
+        let source = lab.file("leaderless.c", LEADERLESS);
+        let mut cc = std::process::Command::new("cc");
+        cc.args(["-pthread", "-o"]).arg(lab.work("leaderless")).arg(source);
+        assert!(cc.status().unwrap().success());
+        let script = "rm -f ticks pids; ./leaderless; sleep 1000";
+        let begin = || {
+            let job = lab.submit("--gpus=1", script).running();
+            lab.until_file("ticks");
+            (job, pids(&lab, "pids")[0])
+        };
+        let (job, pid) = begin();
+        lab.ctl(&format!("suspend {}", job.id));
+        job.when("is suspended", |view| view["state"] == "SUSPENDED");
+        until("it stands still", || (threads(pid) == ['T']).then_some(()));
+        lab.ctl(&format!("resume {}", job.id));
+        job.when("goes on", |view| view["state"] == "RUNNING");
+        cancel(&lab, job);
+        assert_eq!((job.ended(), threads(pid)), (End::Cancelled, Vec::new()), "groups: {groups}");
+        let (job, pid) = begin();
+        crate::crash::kill_the_supervisor(&lab);
+        assert_eq!((job.ended(), job.reason()), (End::Failed, Reason::SupervisorLost));
+        assert_eq!(threads(pid), Vec::new(), "groups: {groups}");
+    }
+}
+
 /// B192: a job was a process of the session that had submitted it, and died with it.
 #[test]
 fn a_job_belongs_to_gqnode_and_not_to_the_session_of_its_submission() {

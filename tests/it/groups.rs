@@ -4,12 +4,12 @@
 use crate::{
     cards::with_driver,
     crash::kill_the_supervisor,
-    lab::{Lab, Plan, cards, group_folders, living_parent, until},
+    lab::{Job, Lab, Plan, cards, group_folders, living_parent, until},
 };
 use gq_model::{End, Reason};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use serde_json::json;
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 /// Whether runs are bounded here; a node that cannot bound them says why, and gqstat says in what.
 fn are_there(lab: &Lab) -> bool {
@@ -60,7 +60,18 @@ fn a_run_has_a_group_of_its_own_which_goes_with_it() {
     assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
 }
 
-/// A process that cleared its environment, left its session and lost its parents was not found when the supervisor was killed.
+/// A job whose script ends only when it is made to, and of which a process cleared its environment, left its session and lost its parents: its
+/// number.
+fn hidden(lab: &Lab) -> (Job<'_>, i32) {
+    let hides = "(env -i setsid sh -c 'sh -c \"echo \\$\\$ >hidden.tmp; mv hidden.tmp hidden; exec sleep 1003\" & exit' &) ; exec sleep 1004";
+    let job = lab.submit("--gpus=1", hides).running();
+    lab.until_file("hidden");
+    let pid = lab.read("hidden").trim().parse().unwrap();
+    fs::remove_file(lab.work("hidden")).unwrap();
+    (job, pid)
+}
+
+/// What hid was not found when the supervisor was killed.
 #[test]
 fn whoever_hides_from_a_killed_supervisor_is_found_in_the_group() {
     let lab = Plan::new().node("n1", &cards(1)).start();
@@ -68,11 +79,7 @@ fn whoever_hides_from_a_killed_supervisor_is_found_in_the_group() {
         return;
     }
     for node_is_away in [false, true] {
-        let hides = "(env -i setsid sh -c 'sh -c \"echo \\$\\$ >hidden.tmp; mv hidden.tmp hidden; exec sleep 1003\" & exit' &) ; exec sleep 1004";
-        let job = lab.submit("--gpus=1", hides).running();
-        lab.until_file("hidden");
-        let hidden: i32 = lab.read("hidden").trim().parse().unwrap();
-        fs::remove_file(lab.work("hidden")).unwrap();
+        let (job, pid) = hidden(&lab);
         if node_is_away {
             lab.node("n1").kill9();
         }
@@ -81,7 +88,53 @@ fn whoever_hides_from_a_killed_supervisor_is_found_in_the_group() {
             lab.node("n1").start();
         }
         assert_eq!((job.ended(), job.reason()), (End::Failed, Reason::SupervisorLost), "{}", job.view());
-        assert!(living_parent(hidden).is_none(), "process {hidden} is alive");
+        assert!(living_parent(pid).is_none(), "process {pid} is alive");
+    }
+}
+
+/// A node that was started from elsewhere, or is to make no groups any more, did not find those that it had made.
+#[test]
+fn whoever_hides_is_found_in_the_group_that_an_earlier_life_of_the_node_made() {
+    let lab = Plan::new().node("n1", &cards(1)).start();
+    if !are_there(&lab) {
+        return;
+    }
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let mut folders = group_folders(&own);
+    folders
+        .retain(|folder| folder.join("memory.limit_in_bytes").exists() || folder.join("pids.max").exists());
+    let elsewhere: Vec<PathBuf> =
+        folders.iter().map(|folder| folder.join(format!("gq-test-{}", std::process::id()))).collect();
+    for folder in &elsewhere {
+        fs::create_dir(folder).unwrap();
+    }
+    let enter = elsewhere.iter().map(|folder| format!("echo $$ >{}/cgroup.procs; ", folder.display()));
+    let enter = format!("{}exec \"$@\"", enter.collect::<String>());
+    for makes_none in [false, true] {
+        lab.node("n1").stop();
+        lab.node("n1").launch_under(&["sh", "-c", &enter, "sh"], &[]);
+        lab.node_is_there("n1");
+        let (job, pid) = hidden(&lab);
+        lab.node("n1").stop();
+        if makes_none {
+            let conf = fs::read_to_string(lab.conf()).unwrap();
+            fs::write(lab.conf(), conf.replacen("[cluster]", "[cluster]\ncgroups = false", 1)).unwrap();
+        }
+        lab.node("n1").start();
+        lab.node_is_there("n1");
+        kill_the_supervisor(&lab);
+        assert_eq!((job.ended(), job.reason()), (End::Failed, Reason::SupervisorLost), "{}", job.view());
+        assert!(living_parent(pid).is_none(), "process {pid} is alive");
+        lab.node("n1").stop();
+        for folder in &elsewhere {
+            let left = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_dir());
+            assert_eq!(left.map(|entry| entry.path()).collect::<Vec<_>>(), Vec::<PathBuf>::new());
+        }
+        lab.node("n1").start();
+        lab.node_is_there("n1");
+    }
+    for folder in &elsewhere {
+        fs::remove_dir(folder).unwrap();
     }
 }
 

@@ -484,7 +484,7 @@ impl Hands for Household {
                 };
                 self.runs.leave_untidy(key);
                 log::info!("nobody supervises run {key}: what is left of it, if anything, is killed");
-                if self.broom.try_send(Task::Sweep(key, remains, self.site.ground.group(key))).is_err() {
+                if self.broom.try_send(Task::Sweep(key, remains, self.site.group(key))).is_err() {
                     self.loose.later.push(Effect::Sweep { key, again });
                 }
             }

@@ -170,7 +170,7 @@ fn live(mut site: Site, signals: Receiver<Signal>) -> Result<(), StartError> {
         Err(stop) => stop,
     };
     gq_daemon::stopping();
-    household.site.ground.leave();
+    household.site.leave_ground();
     match stop {
         Stop::Asked => {
             log::info!("stopped; jobs go on");

@@ -13,7 +13,7 @@ use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
 use gq_failpoint::{Step, step};
-use gq_host::{Around, ContainerCommand, Devices, Ground, HookFolder, Survivor};
+use gq_host::{Around, ContainerCommand, Devices, Ground, Group, HookFolder, Survivor};
 use gq_model::{BootId, Bound, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
 use gq_nodelog::{Log, LogError, Record, Taken};
@@ -102,6 +102,8 @@ pub struct Site {
     pub oom_protected: bool,
     /// Where control groups of runs are made; nowhere before [`Self::take_ground`].
     pub ground: Ground,
+    /// Where earlier lives of this node made them.
+    pub former: Ground,
     /// Whether letters go as files.
     pub files: bool,
     /// Whether lines of the log that are not what was written are given up.
@@ -147,6 +149,7 @@ impl Site {
             gqstep,
             oom_protected,
             ground: Ground::default(),
+            former: Ground::default(),
             files,
             accept_loss,
         }))
@@ -242,20 +245,26 @@ impl Site {
         }
     }
 
-    /// Finds out what control groups there are for runs, and says what is missing. Once nobody else has this node's folder, by which they are
-    /// named: another node of this name on this machine has others.
+    /// Finds out what control groups there are for runs, and says what is missing; and where earlier lives made theirs. Once nobody else has
+    /// this node's folder, by which they are named: another node of this name on this machine has others.
     ///
     /// # Errors
     /// When the folder is not there.
     pub fn take_ground(&mut self) -> Result<(), StartError> {
+        let Parties { cluster, node, .. } = &self.parties;
+        let folder = std::fs::metadata(&self.folder)
+            .map_err(|e| StartError::System("the node's folder cannot be looked at", e))?;
+        let name = format!("gq-{cluster}-{node}-{:x}", folder.ino());
+        match Ground::find(&name) {
+            Ok(former) => self.former = former,
+            Err(e) => log::warn!("control groups of earlier lives cannot be looked for: {e}"),
+        }
+        self.former.leave();
         if !self.config.cluster.cgroups {
             log::info!("runs get no control groups, as the conf says");
             return Ok(());
         }
-        let Parties { cluster, node, .. } = &self.parties;
-        let folder = std::fs::metadata(&self.folder)
-            .map_err(|e| StartError::System("the node's folder cannot be looked at", e))?;
-        let (ground, lacks) = Ground::make(&format!("gq-{cluster}-{node}-{:x}", folder.ino()));
+        let (ground, lacks) = Ground::make(&name);
         for (bound, why) in lacks {
             let what = match bound {
                 Bound::Memory => "runs may use more memory than they asked for",
@@ -266,6 +275,17 @@ impl Site {
         }
         self.ground = ground;
         Ok(())
+    }
+
+    /// The control group of a run, wherever it is.
+    pub fn group(&self, key: RunKey) -> Group {
+        self.ground.group(key).and(self.former.group(key))
+    }
+
+    /// Removes the folders of control groups that hold none.
+    pub fn leave_ground(&self) {
+        self.ground.leave();
+        self.former.leave();
     }
 
     /// What is done around a run that is kept from these devices: its control group, and what the conf says.

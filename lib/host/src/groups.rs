@@ -56,6 +56,8 @@ pub struct Ground(Vec<Place>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hierarchy {
     version: Version,
+    /// Where it is mounted.
+    point: PathBuf,
     /// Of version 1.
     controllers: Vec<String>,
     own: PathBuf,
@@ -80,6 +82,30 @@ impl Ground {
             }
         }
         (Self(places), lacks)
+    }
+
+    /// Where earlier lives of a node made groups, which may have been in other groups themselves: what bounds nothing any more, and may hold
+    /// processes.
+    ///
+    /// # Errors
+    /// When it cannot be read what is mounted.
+    pub fn find(name: &str) -> io::Result<Self> {
+        let mut places = Vec::new();
+        for Hierarchy { version, point, .. } in hierarchies()? {
+            let mut folders = vec![point];
+            while let Some(folder) = folders.pop() {
+                // A group that is gone, or is not shown to this process.
+                let Ok(below) = fs::read_dir(folder) else { continue };
+                for entry in below.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                {
+                    match entry.file_name() == name {
+                        true => places.push(Place { folder: entry.path(), version, bounds: Vec::new() }),
+                        false => folders.push(entry.path()),
+                    }
+                }
+            }
+        }
+        Ok(Self(places))
     }
 
     /// What runs are bounded in.
@@ -116,6 +142,13 @@ impl Ground {
 pub struct Group(Vec<Place>);
 
 impl Group {
+    /// With what there is of the same run elsewhere.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// Makes it, with so much memory (0 means no bound) and these devices.
     ///
     /// # Errors
@@ -383,7 +416,7 @@ fn read_hierarchies(mounts: &str, groups: &str, is_there: impl Fn(&Path) -> bool
         let own = Path::new(point).join(below);
         let own = if is_there(&own) { own } else { PathBuf::from(point) };
         let controllers = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        found.push(Hierarchy { version, controllers, own });
+        found.push(Hierarchy { version, point: point.into(), controllers, own });
     }
     found
 }
@@ -400,18 +433,21 @@ mod tests {
              41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n";
         let groups = "4:memory:/box/in\n2:cpu,cpuacct:/a\n1:name=systemd:/b\n0::/user.slice\n";
         let found = read_hierarchies(mounts, groups, |path| !path.ends_with("user.slice"));
-        let one = |names: &[&str], own: &str| Hierarchy {
+        let one = |names: &[&str], point: &str, own: &str| Hierarchy {
             version: Version::One,
+            point: point.into(),
             controllers: names.iter().map(ToString::to_string).collect(),
             own: own.into(),
         };
         let unified = Hierarchy {
             version: Version::Two,
+            point: "/sys/fs/cgroup/unified".into(),
             controllers: Vec::new(),
             own: "/sys/fs/cgroup/unified".into(),
         };
-        let cpu = one(&["cpu", "cpuacct"], "/sys/fs/cgroup/cpu,cpuacct/a");
-        assert_eq!(found, [cpu, one(&["memory"], "/sys/fs/cgroup/memory/in"), unified]);
+        let cpu = one(&["cpu", "cpuacct"], "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/a");
+        let memory = one(&["memory"], "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory/in");
+        assert_eq!(found, [cpu, memory, unified]);
     }
 
     #[test]

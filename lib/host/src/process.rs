@@ -18,13 +18,16 @@ pub struct Stat {
     pub parent: u32,
     pub group: u32,
     pub session: u32,
+    /// How many threads it has; a dead one has its first alone.
+    pub threads: u32,
     /// When it began, in clock ticks after boot.
     pub start: u64,
 }
 
 impl Stat {
+    /// Whether nothing of it runs any more: its first thread may have ended alone, and the others go on.
     pub const fn is_dead(&self) -> bool {
-        matches!(self.state, b'Z' | b'X' | b'x')
+        self.threads <= 1 && matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
@@ -49,9 +52,10 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    // The state is field 3, the session field 6, the start field 22.
-    let start = fields.nth(15)?.parse().ok()?;
-    Some(Stat { state, parent, group, session, start })
+    // The state is field 3, the session field 6, the number of threads field 20, the start field 22.
+    let threads = fields.nth(13)?.parse().ok()?;
+    let start = fields.nth(1)?.parse().ok()?;
+    Some(Stat { state, parent, group, session, threads, start })
 }
 
 /// All processes there are.
@@ -75,9 +79,16 @@ pub fn living_process(pid: u32) -> Option<(String, Uid)> {
     Some((String::from_utf8_lossy(name.trim_ascii_end()).into_owned(), Uid(real_uid(pid)?)))
 }
 
-/// The environment that a process was executed with; empty, too, at the moment of its exec.
+/// The environment that a process was executed with; empty, too, at the moment of its exec. A first thread that has ended alone shows none: the
+/// others do.
 pub fn environment(pid: u32) -> Vec<u8> {
-    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+    let own = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    if !own.is_empty() {
+        return own;
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut shown = threads.filter_map(|thread| fs::read(thread.path().join("environ")).ok());
+    shown.find(|environment| !environment.is_empty()).unwrap_or_default()
 }
 
 /// The value of a variable of an environment.
@@ -126,7 +137,7 @@ mod tests {
             b"12 (a) R 3 (x) S 7 8 9 0 -1 4194304 102 0 0 0 0 0 0 0 20 0 1 0 109323 3133440 414 18446\n";
         assert_eq!(
             parse_stat(line),
-            Some(Stat { state: b'S', parent: 7, group: 8, session: 9, start: 109_323 })
+            Some(Stat { state: b'S', parent: 7, group: 8, session: 9, threads: 1, start: 109_323 })
         );
         assert_eq!(parse_stat(b"12 (a"), None);
         assert_eq!(parse_stat(b"12 (a) S 1"), None);
