@@ -258,7 +258,7 @@ const LISTENERS: &str = "#!/bin/bash\n\
 #[test]
 fn a_signal_goes_to_the_programs_or_to_the_shell_or_to_all() {
     let lab = Lab::with_cards(0);
-    let job = lab.script("", LISTENERS);
+    let job = lab.script("", LISTENERS).running();
     until_made(&lab, "batch");
     until_made(&lab, "child");
     for (words, batch, child) in [("-b", 1, 0), ("", 1, 1), ("-f", 2, 2), ("--batch", 3, 2)] {

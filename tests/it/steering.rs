@@ -126,7 +126,8 @@ fn ids_may_be_named_twice_and_in_ranges() {
 #[test]
 fn a_signal_reaches_the_script_and_nothing_ends() {
     let lab = Lab::with_cards(0);
-    let job = lab.submit("", "trap 'echo usr1 >got' USR1; echo >ready; while :; do sleep 0.05; done");
+    let script = "trap 'echo usr1 >got' USR1; echo >ready; while :; do sleep 0.05; done";
+    let job = lab.submit("", script).running();
     until("it is ready", || fs::exists(lab.work("ready")).unwrap().then_some(()));
     for signal in ["USR1", "SIGUSR1", "10"] {
         assert_eq!(lab.say(&format!("gqcancel -b -s {signal} {}", job.id)).code, 0);

@@ -138,8 +138,11 @@ impl<'a> Act<'a, '_> {
             .map(|(task, run)| (run.node.clone(), self.key(task, run)))
             .collect();
         if found.is_empty() {
-            let text = format!("job {} does not run", self.target.job.id);
-            return Err(Refusal::new(RefusalKind::Policy, text));
+            let id = self.target.job.id;
+            let starts = self.runs().iter().any(|(_, run)| run.phase == Phase::Starting);
+            let text = if starts { format!("job {id} is only starting") } else { format!("job {id} does not run") };
+            let refusal = Refusal::new(RefusalKind::Policy, text);
+            return Err(if starts { refusal.hint("try again in a moment") } else { refusal });
         }
         for (node, key) in found {
             self.orders.write(self.decision, &node, order(key));
