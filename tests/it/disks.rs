@@ -84,7 +84,8 @@ fn a_full_disk_of_a_node_takes_no_jobs_and_keeps_results_until_there_is_room() {
     for job in &runs {
         assert_eq!((job.ended(), job.view()["exit_code"].clone()), (End::Failed, 3.into()));
     }
-    assert!(waits.iter().all(|job| job.state() == JobState::Pending));
+    // One that was sent before the node knew goes no further.
+    assert!(waits.iter().all(|job| [JobState::Pending, JobState::Starting].contains(&job.state())));
     disk.free();
     let begin = Instant::now();
     for job in waits {

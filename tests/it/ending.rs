@@ -1,12 +1,12 @@
 //! Ending: cancels, signals and suspensions of jobs as they are, however their processes hide, whatever they do just then,
 //! and wherever their node is. One end each, and cards that are free once.
 
-use crate::lab::{Dice, Job, Lab, Plan, cards, living_parent, program_path, until};
+use crate::lab::{Dice, Job, Lab, Plan, cards, group_folders, living_parent, program_path, until};
 use gq_model::{End, JobState, Reason};
 use std::{
     fs,
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -38,11 +38,20 @@ fn process(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next().filter(|state| *state != 'Z' && *state != 'X')
 }
 
-/// Whether a process is stopped, or waits in its vfork for a child that is.
+/// Whether a process is in a group that stands still, or is stopped, or waits in its vfork for a child that is.
 fn stands_still(lab: &Lab, pid: i32) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let has_frozen = |group: &PathBuf| {
+        fs::read_to_string(group.join("cgroup.events")).is_ok_and(|events| events.contains("frozen 1"))
+    };
+    if group_folders(&groups).iter().any(has_frozen) {
+        return true;
+    }
     let is_stopped_child = |child: i32| living_parent(child) == Some(pid) && process(child) == Some('T');
     match process(pid) {
         Some('T') => true,
+        // Its first thread has ended.
+        None => threads(pid) == ['T'],
         Some('D') => lab.processes().into_iter().any(is_stopped_child),
         _ => false,
     }
@@ -360,7 +369,7 @@ fn a_process_whose_first_thread_has_ended_is_stopped_killed_and_waited_for() {
         let (job, pid) = begin();
         lab.ctl(&format!("suspend {}", job.id));
         job.when("is suspended", |view| view["state"] == "SUSPENDED");
-        until("it stands still", || (threads(pid) == ['T']).then_some(()));
+        until("it stands still", || stands_still(&lab, pid).then_some(()));
         lab.ctl(&format!("resume {}", job.id));
         job.when("goes on", |view| view["state"] == "RUNNING");
         cancel(&lab, job);

@@ -172,9 +172,73 @@ fn a_job_opens_its_own_cards_and_no_others_by_whatever_path() {
 }
 
 #[test]
+fn who_asked_for_one_cpu_gets_the_time_of_one() {
+    let lab = Plan::new().node("n1", &cards(1)).start();
+    if !are_there(&lab) {
+        return;
+    }
+    // Two that each would take one; where the machine is busy they get less anyway.
+    let busy = "timeout 1 sh -c 'while :; do :; done'";
+    let said = lab.submit("-c 1", &format!("{busy} & {busy}; wait; cat /proc/$$/stat")).output();
+    // User and system time of the children that were waited for, in hundredths of a second: see proc(5).
+    let fields: Vec<&str> = said.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let used: f64 = fields[13..15].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum();
+    assert!(used < 1.4, "{used} s in one");
+}
+
+/// Its processes went on when its user sent them SIGCONT from another job, and its time stood still.
+#[test]
+fn a_suspended_job_stands_still_whoever_would_have_it_go_on() {
+    let lab = Plan::new().node("n1", &cards(1)).start();
+    if !are_there(&lab) {
+        return;
+    }
+    let tick = "echo $$ >>pids; while :; do echo x >>ticks; sleep 0.01; done";
+    let job = lab.submit("", &format!("sh -c '{tick}' & setsid sh -c '{tick}' & wait")).running();
+    let pids = || lab.read("pids").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    lab.until_file("pids");
+    until("both tick", || (pids().len() == 2).then_some(()));
+    let id = job.id;
+    for _ in 0..3 {
+        lab.ctl(&format!("suspend {id}"));
+        job.when("is suspended", |view| view["state"] == "SUSPENDED");
+        let folders = group_folders(&fs::read_to_string(format!("/proc/{}/cgroup", pids()[0])).unwrap());
+        let is_frozen = |folder: &PathBuf| {
+            fs::read_to_string(folder.join("cgroup.events")).is_ok_and(|text| text.contains("frozen 1"))
+        };
+        until("its group stands still", || folders.iter().any(is_frozen).then_some(()));
+        let stood = lab.read("ticks");
+        assert_eq!(
+            lab.submit("", &format!("kill -CONT {}; sleep 0.2", pids().join(" "))).ended(),
+            End::Completed
+        );
+        assert_eq!(lab.read("ticks"), stood);
+        lab.ctl(&format!("resume {id}"));
+        until("it ticks", || (lab.read("ticks") != stood).then_some(()));
+    }
+    // It hears of its end, or does not, and is gone, in whatever state it was.
+    lab.ctl(&format!("suspend {id}"));
+    job.when("is suspended", |view| view["state"] == "SUSPENDED");
+    assert_eq!(lab.say(&format!("gqcancel {id}")).code, 0);
+    assert_eq!(job.ended(), End::Cancelled);
+    assert!(pids().iter().all(|pid| living_parent(pid.parse().unwrap()).is_none()));
+    // Nor does one outlive its supervisor.
+    let other = lab.submit("", "echo $$ >other; while :; do sleep 0.02; done").running();
+    lab.until_file("other");
+    lab.ctl(&format!("suspend {}", other.id));
+    other.when("is suspended", |view| view["state"] == "SUSPENDED");
+    kill_the_supervisor(&lab);
+    assert_eq!((other.ended(), other.reason()), (End::Failed, Reason::SupervisorLost));
+    assert!(living_parent(lab.read("other").trim().parse().unwrap()).is_none());
+}
+
+#[test]
 fn a_site_may_do_without_groups() {
     let lab = Plan::new().cluster("cgroups = false").node("n1", &cards(1)).start();
-    assert_eq!(lab.node_view("n1").unwrap()["unbound"], json!(["memory", "processes", "cards"]));
+    assert_eq!(
+        lab.node_view("n1").unwrap()["unbound"],
+        json!(["memory", "processes", "cards", "cpus", "suspension"])
+    );
     let job = lab.submit("--mem=64M", "cat /proc/self/cgroup; head -c 100M /dev/zero | tail | wc -c");
     let output = job.output();
     assert!(output.ends_with(&format!("{}\n", 100 << 20)) && !output.contains("/gq-"), "{output}");

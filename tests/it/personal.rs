@@ -17,8 +17,10 @@ fn an_ordinary_user_has_a_queue_of_his_own() {
     assert!(!fs::exists(format!("/proc/{}/exe", pid.trim())).unwrap());
     // Who may not make control groups is told what that means.
     let unbound = &lab.node_view("n1").unwrap()["unbound"];
-    assert_eq!(*unbound, json!(["memory", "processes", "cards"]));
-    assert!(lab.say("gqstat --nodes").ok().contains("not bounded: memory, processes, cards"));
+    assert_eq!(*unbound, json!(["memory", "processes", "cards", "cpus", "suspension"]));
+    assert!(
+        lab.say("gqstat --nodes").ok().contains("not bounded: memory, processes, cards, cpus, suspension")
+    );
     let deaf = lab.submit("-t 1s", "trap '' TERM; while :; do sleep 0.1; done");
     assert_eq!(deaf.ended(), End::Timeout);
     // What the user may not write, his job may not either.

@@ -270,6 +270,8 @@ impl Site {
                 Bound::Memory => "runs may use more memory than they asked for",
                 Bound::Cards => "cards are hidden from runs that do not hold them, and not kept from them",
                 Bound::Processes => "nothing bounds how many processes a run has",
+                Bound::Cpus => "runs may use more cpus than they asked for",
+                Bound::Suspension => "a user can have his suspended job go on",
             };
             log::warn!("{what}: {why}");
         }

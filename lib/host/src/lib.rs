@@ -28,7 +28,7 @@ pub use around::{Around, ContainerCommand, ENV_AROUND, HookFolder};
 pub use control::{Control, StopKind, Supervisor};
 pub use devices::{Devices, OwnCard};
 pub use files::{JobFileTrouble, empty_script, folder_path, make_script, read_job_file};
-pub use groups::{Ground, Group};
+pub use groups::{Ground, Group, Limits};
 pub use hook::{hook_programs, output_pipe, run_hook};
 pub use identity::{become_user, die_with, give_up_oom_protection, is_oom_protected, own_uid};
 pub use inbox::{Event, Inbox, reset_signals};

@@ -12,11 +12,15 @@ pub enum Bound {
     Processes,
     /// Which cards can be opened.
     Cards,
+    /// How much cpu time it gets.
+    Cpus,
+    /// That it stands still while it is suspended, whoever would have it go on.
+    Suspension,
 }
 
 impl Bound {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cards];
+    pub const ALL: [Self; 5] = [Self::Memory, Self::Processes, Self::Cards, Self::Cpus, Self::Suspension];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -24,6 +28,8 @@ impl Bound {
             Self::Memory => "memory",
             Self::Processes => "processes",
             Self::Cards => "cards",
+            Self::Cpus => "cpus",
+            Self::Suspension => "suspension",
         }
     }
 }

@@ -20,6 +20,8 @@ pub struct Fence {
     /// The process that becomes the script, and leads its group; not reaped yet.
     main: Option<u32>,
     group: Group,
+    /// Whether its processes were stopped by a signal each.
+    stopped: bool,
     /// Whether a process of it was killed because its memory was not enough; seen when nothing of it is left.
     ran_out_of_memory: bool,
     killing: Option<Killing>,
@@ -36,7 +38,7 @@ struct Killing {
 
 impl Fence {
     pub const fn new(key: RunKey, main: u32, group: Group) -> Self {
-        Self { key, main: Some(main), group, ran_out_of_memory: false, killing: None }
+        Self { key, main: Some(main), group, stopped: false, ran_out_of_memory: false, killing: None }
     }
 
     /// Sends a signal to processes of the run.
@@ -56,21 +58,39 @@ impl Fence {
         }
     }
 
-    /// Stops all processes of the run in place.
-    pub fn stop(&self) {
-        if let Err(e) = gq_host::stop_descendants() {
+    /// Stops all processes of the run in place: by their group, so that nobody lets them go on, or else by a signal each.
+    pub fn stop(&mut self) {
+        let frozen = self.group.freeze().unwrap_or_else(|e| {
+            eprintln!("gqstep {}: its processes are stopped by signals: {e}", self.key);
+            self.thaw();
+            false
+        });
+        self.stopped = !frozen;
+        if self.stopped
+            && let Err(e) = gq_host::stop_descendants()
+        {
             eprintln!("gqstep {}: not every process was stopped: {e}", self.key);
         }
     }
 
     /// Lets them go on.
-    pub fn go_on(&self) {
-        self.signal(number::CONT, SignalTo::All);
+    pub fn go_on(&mut self) {
+        self.thaw();
+        if std::mem::take(&mut self.stopped) {
+            self.signal(number::CONT, SignalTo::All);
+        }
+    }
+
+    fn thaw(&self) {
+        if let Err(e) = self.group.thaw() {
+            eprintln!("gqstep {}: its processes do not go on: {e}", self.key);
+        }
     }
 
     /// Asks all processes of the run to end, stopped ones too.
-    pub fn terminate(&self) {
+    pub fn terminate(&mut self) {
         self.signal(number::TERM, SignalTo::All);
+        self.stopped = true;
         self.go_on();
     }
 

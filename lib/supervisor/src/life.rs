@@ -13,7 +13,7 @@ use crate::{
     trouble::Trouble,
 };
 use gq_failpoint::{Step, step};
-use gq_host::{Control, Event, Inbox, WaitedFor};
+use gq_host::{Control, Event, Inbox, Limits, WaitedFor};
 use gq_model::{
     Assignment, End, EndReason, Fault, MAX_SIGNAL, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp,
 };
@@ -84,10 +84,9 @@ impl<'a> Life<'a> {
     pub fn begin(launch: &Launch<'a>, lease: Option<Lease>, inbox: &'a mut Inbox) -> Result<Self, Trouble> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
-        launch
-            .group
-            .make(launch.assignment.memory, launch.devices)
-            .map_err(Trouble::kernel("the control group"))?;
+        let Assignment { memory, cpus, .. } = *launch.assignment;
+        let limits = Limits { memory, cpus, devices: launch.devices };
+        launch.group.make(&limits).map_err(Trouble::kernel("the control group"))?;
         let forked = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)));
         let main = forked.map_err(|e| {
             // Empty, and nobody comes back for it.
