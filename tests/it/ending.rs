@@ -355,7 +355,7 @@ fn threads(pid: i32) -> Vec<char> {
 #[test]
 fn a_process_whose_first_thread_has_ended_is_stopped_killed_and_waited_for() {
     for groups in [true, false] {
-        let lab = Plan::new().cluster(&format!("cgroups = {groups}")).node("n1", &cards(1)).start();
+        let lab = Plan::new().tables(&format!("[fence]\ncgroups = {groups}")).node("n1", &cards(1)).start();
         let source = lab.file("leaderless.c", LEADERLESS);
         let mut cc = std::process::Command::new("cc");
         cc.args(["-pthread", "-o"]).arg(lab.work("leaderless")).arg(source);

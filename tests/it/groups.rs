@@ -118,7 +118,7 @@ fn whoever_hides_is_found_in_the_group_that_an_earlier_life_of_the_node_made() {
         lab.node("n1").stop();
         if makes_none {
             let conf = fs::read_to_string(lab.conf()).unwrap();
-            fs::write(lab.conf(), conf.replacen("[cluster]", "[cluster]\ncgroups = false", 1)).unwrap();
+            fs::write(lab.conf(), format!("{conf}[fence]\ncgroups = false\n")).unwrap();
         }
         lab.node("n1").start();
         lab.node_is_there("n1");
@@ -234,7 +234,7 @@ fn a_suspended_job_stands_still_whoever_would_have_it_go_on() {
 
 #[test]
 fn a_site_may_do_without_groups() {
-    let lab = Plan::new().cluster("cgroups = false").node("n1", &cards(1)).start();
+    let lab = Plan::new().tables("[fence]\ncgroups = false").node("n1", &cards(1)).start();
     assert_eq!(
         lab.node_view("n1").unwrap()["unbound"],
         json!(["memory", "processes", "cards", "cpus", "suspension"])
@@ -242,4 +242,41 @@ fn a_site_may_do_without_groups() {
     let job = lab.submit("--mem=64M", "cat /proc/self/cgroup; head -c 100M /dev/zero | tail | wc -c");
     let output = job.output();
     assert!(output.ends_with(&format!("{}\n", 100 << 20)) && !output.contains("/gq-"), "{output}");
+}
+
+/// A folder of the conf's list is the run's own, as shared memory is, and what is in it goes with the run. Where that cannot be the node says so.
+#[test]
+fn what_is_private_is_seen_by_its_run_alone_and_goes_with_it() {
+    let mark = format!("gq-private-{}", std::process::id());
+    let folders = ["/var/tmp", "/dev/shm"];
+    let lab = Plan::new()
+        .tables(&format!("[fence]\nprivate = {folders:?}\nno_new_privs = true"))
+        .node("n1", &cards(1))
+        .start();
+    let unbound = lab.node_view("n1").unwrap()["unbound"].as_array().unwrap().clone();
+    if unbound.contains(&json!("folders")) {
+        assert!(lab.node("n1").said_now().contains("runs see the folders that are to be private"));
+        return;
+    }
+    let command = format!(
+        "ls -A {0}; readlink /proc/self/ns/ipc; grep NoNewPrivs /proc/self/status; for f in {0}; do touch $f/{mark}; done; ls \"$GQ_TMPDIR\"; \
+         touch made; until [ -e go ]; do sleep 0.02; done",
+        folders.join(" ")
+    );
+    let first = lab.submit("", &command).running();
+    lab.until_file("made");
+    lab.file("go", "");
+    let second = lab.submit("", &command);
+    for job in [first, second] {
+        let said = job.output();
+        let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+        let ipc = fs::read_link("/proc/self/ns/ipc").unwrap();
+        assert!(lines[2].starts_with("ipc:") && lines[2] != ipc.to_str().unwrap(), "{said}");
+        assert_eq!(
+            [&lines[..2], &lines[3..]].concat(),
+            ["/dev/shm:", "/var/tmp:", "NoNewPrivs:\t1", &mark],
+            "{said}"
+        );
+    }
+    assert!(folders.iter().all(|folder| !PathBuf::from(folder).join(&mark).exists()));
 }

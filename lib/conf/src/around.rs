@@ -1,8 +1,19 @@
-//! What a site does around its jobs: programs before and after each run, and the command that runs a script in an image. Only
+//! What a site does around its jobs: the fence, programs before and after each run, and the command that runs a script in an image. Only
 //! the words of the conf; nothing here is run.
 
 use gq_model::Seconds;
 use std::path::PathBuf;
+
+/// What holds a run together, and keeps it from what is not its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// Whether runs get control groups, where a node may make some.
+    pub cgroups: bool,
+    /// Folders of which each run sees its own, empty at first.
+    pub private: Vec<PathBuf>,
+    /// Whether programs that would give a run's processes other rights do not.
+    pub no_new_privs: bool,
+}
 
 /// What nodes run before and after each run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,6 +34,7 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let licences = rights::licences(&top, notes);
     let around_runs = single(&top, "hooks", notes);
     let (hooks, node_hooks) = (hooks(&around_runs, notes), around::node_hooks(&around_runs, notes));
+    let fence = around::fence(&single(&top, "fence", notes), &cluster, notes);
     let container = around::container(&single(&top, "container", notes), notes);
     let known = Known {
         nodes: Some(&names).filter(|names| all_named && !names.is_empty()),
@@ -50,6 +51,7 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
         accounts,
         licences,
         hooks,
+        fence,
         node_hooks,
         container,
     })
@@ -85,7 +87,6 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         user: section.get(&keys::USER, notes),
         job_file_keep: section.get(&keys::JOB_FILE_KEEP, notes),
         allow_test_run: section.get(&keys::ALLOW_TEST_RUN, notes),
-        cgroups: section.get(&keys::CGROUPS, notes),
         nvml_library: section.get(&keys::NVML_LIBRARY, notes),
         beat,
         suspect_after,

@@ -1,6 +1,6 @@
 //! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
 
-use crate::around::{Container, NodeHooks};
+use crate::around::{Container, Fence, NodeHooks};
 use crate::rules::{Access, Account, Backfill, Licence, Limits, Preempt, Qos, Weights};
 use gq_model::{Card, MiB, NodeName, Seconds};
 use std::{
@@ -25,6 +25,8 @@ pub struct Config {
     pub accounts: Vec<Account>,
     /// The licences in the order written, each name once.
     pub licences: Vec<Licence>,
+    /// What holds a run together (`[fence]`).
+    pub fence: Fence,
     /// What nodes run before and after each run (`[hooks]`).
     pub node_hooks: NodeHooks,
     /// How a script is run in an image (`[container]`); none when jobs may not ask for it.
@@ -54,8 +56,6 @@ pub struct Cluster {
     pub job_file_keep: Seconds,
     /// Whether `--test-run` is taken.
     pub allow_test_run: bool,
-    /// Whether runs get control groups, where a node may make some.
-    pub cgroups: bool,
     /// Path of `libnvidia-ml.so`, when it is not where the loader looks.
     pub nvml_library: Option<PathBuf>,
     /// How often a node gives a sign of life; less than `suspect_after`.

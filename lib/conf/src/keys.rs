@@ -46,7 +46,6 @@ keys! {
         "How long a job file is kept after the end of its job." JOB_FILE_KEEP: Seconds =
             "job_file_keep", value::duration, Seconds(30 * 86_400);
         "Whether --test-run is taken." ALLOW_TEST_RUN: bool = "allow_test_run", value::flag, false;
-        "Whether runs get control groups." CGROUPS: bool = "cgroups", value::flag, true;
         "Path of libnvidia-ml.so." NVML_LIBRARY: Option<PathBuf> = "nvml_library", value::some_path, None;
         "How often a node gives a sign of life." BEAT: Seconds = "beat", value::some_duration, Seconds(10);
         "After how long a node without a sign of life is suspect." SUSPECT_AFTER: Seconds =
@@ -132,6 +131,11 @@ keys! {
         "Its members." USERS: Vec<String> = "users", value::accounts, Vec::new();
         "Budget of decayed card-minutes." CARD_MINUTES: Option<u64> = "card_minutes", value::card_minutes, None;
     }
+    "fence" {
+        "Whether runs get control groups." CGROUPS: bool = "cgroups", value::flag, true;
+        "Folders of which each run sees its own." PRIVATE: Vec<PathBuf> = "private", value::paths, Vec::new();
+        "Whether programs give a run's processes no other rights." NO_NEW_PRIVS: bool = "no_new_privs", value::flag, false;
+    }
     "hooks" {
         "A program that may change or refuse requests." SUBMIT: Vec<String> = "submit", value::program, Vec::new();
         "How long it may take." SUBMIT_TIME: Seconds = "submit_time", value::hook_time, Seconds(5);
@@ -215,6 +219,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("", "qos"),
     ("", "account"),
     ("", "licence"),
+    ("", "fence"),
     ("", "hooks"),
     ("", "container"),
     ("", "node"),

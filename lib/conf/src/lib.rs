@@ -13,7 +13,7 @@ mod section;
 mod source;
 mod value;
 
-pub use around::{Container, NodeHooks};
+pub use around::{Container, Fence, NodeHooks};
 pub use config::{Cluster, Config, Hooks, Node, Partition, PartitionState, Scheduler};
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};

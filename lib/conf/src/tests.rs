@@ -96,7 +96,7 @@ fn an_empty_conf_is_a_whole_cluster() {
     assert_eq!(conf.cluster.node_dir(false), Path::new("/var/lib/gq-node"));
     assert_eq!(conf.cluster.node_dir(true), Path::new("/var/lib/gq/node"));
     assert_eq!((conf.cluster.job_file_keep, conf.cluster.lost_after), (Seconds(2_592_000), Seconds(120)));
-    assert!(!conf.cluster.allow_test_run && conf.cluster.cgroups);
+    assert!(!conf.cluster.allow_test_run && conf.fence.cgroups);
     assert_eq!((conf.scheduler.kill_wait, conf.scheduler.max_array_size), (Seconds(30), 1_000_000));
     assert_eq!(conf.partitions, [Partition::of_every_node()]);
     assert_eq!(conf.default_partition().name, "main");
@@ -411,6 +411,20 @@ fn entries_of(page: &str, section: &str) -> BTreeSet<String> {
         }
     }
     tags
+}
+
+#[test]
+fn what_runs_need_is_in_no_folder_that_is_private() {
+    let conf = "[fence]\nprivate = [\"/tmp\", \"/var\"]\n[cluster]\nspool_dir = \"/tmp/spool\"\nstate_dir = \"/srv/gq\"\n";
+    let found = bad(conf);
+    let mistake = |name: &str, folder: &str| {
+        let text = format!("`{name}` is in {folder}: no run would see it");
+        (2, 11, text, format!("another `{name}`"))
+    };
+    let expected = [mistake("spool_dir", "/tmp"), mistake("node_dir", "/var")];
+    assert_eq!(found, expected);
+    let private = good("[fence]\nprivate = [\"/tmp\"]\n").fence.private;
+    assert_eq!(private, [Path::new("/tmp")]);
 }
 
 #[test]

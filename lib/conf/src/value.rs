@@ -225,6 +225,12 @@ pub(crate) fn path(value: &Value, notes: &mut Notes<'_>) -> Option<PathBuf> {
     None
 }
 
+/// A list of paths.
+pub(crate) fn paths(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<PathBuf>> {
+    let entries = list(value, notes, "a list of absolute paths, such as [\"/tmp\"]", path)?;
+    Some(entries.into_iter().map(|(path, _)| path).collect())
+}
+
 /// A path that may be absent.
 pub(crate) fn some_path(value: &Value, notes: &mut Notes<'_>) -> Option<Option<PathBuf>> {
     path(value, notes).map(Some)

@@ -15,6 +15,7 @@ mod event;
 mod files;
 mod fitting;
 mod folders;
+mod ground;
 mod heads;
 mod health;
 mod household;

@@ -13,8 +13,8 @@ use crossbeam_channel::Receiver;
 use gq_conf::{ConfErrors, Config};
 use gq_daemon::Signal;
 use gq_failpoint::{Step, step};
-use gq_host::{Around, ContainerCommand, Devices, Ground, Group, HookFolder, Survivor};
-use gq_model::{BootId, Bound, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
+use gq_host::{Around, ContainerCommand, Ground, HookFolder, Survivor};
+use gq_model::{BootId, Epoch, IdError, MiB, NodeId, NodeName, RunKey, Seq, Uid};
 use gq_nodecore::{Identity, Machine, Node, Serves};
 use gq_nodelog::{Log, LogError, Record, Taken};
 use gq_spool::{SpoolError, read_cluster_id};
@@ -22,7 +22,6 @@ use nix::unistd;
 use std::{
     collections::BTreeSet,
     io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -100,6 +99,8 @@ pub struct Site {
     pub gqstep: PathBuf,
     /// Whether this process is protected from being killed when memory runs out, and so its supervisors.
     pub oom_protected: bool,
+    /// The folders of which runs see their own; none before [`Self::take_ground`], or when they cannot.
+    pub private: Vec<PathBuf>,
     /// Where control groups of runs are made; nowhere before [`Self::take_ground`].
     pub ground: Ground,
     /// Where earlier lives of this node made them.
@@ -148,6 +149,7 @@ impl Site {
             folder,
             gqstep,
             oom_protected,
+            private: Vec::new(),
             ground: Ground::default(),
             former: Ground::default(),
             files,
@@ -241,62 +243,8 @@ impl Site {
             cpus: declared.and_then(|n| n.cpus).unwrap_or_else(gq_host::cpu_count),
             memory: declared.and_then(|n| n.memory).unwrap_or_else(found),
             cards,
-            unbound: Bound::ALL.into_iter().filter(|bound| !self.ground.bounds().contains(bound)).collect(),
+            unbound: self.unbound(),
         }
-    }
-
-    /// Finds out what control groups there are for runs, and says what is missing; and where earlier lives made theirs. Once nobody else has
-    /// this node's folder, by which they are named: another node of this name on this machine has others.
-    ///
-    /// # Errors
-    /// When the folder is not there.
-    pub fn take_ground(&mut self) -> Result<(), StartError> {
-        let Parties { cluster, node, .. } = &self.parties;
-        let folder = std::fs::metadata(&self.folder)
-            .map_err(|e| StartError::System("the node's folder cannot be looked at", e))?;
-        let name = format!("gq-{cluster}-{node}-{:x}", folder.ino());
-        match Ground::find(&name) {
-            Ok(former) => self.former = former,
-            Err(e) => log::warn!("control groups of earlier lives cannot be looked for: {e}"),
-        }
-        self.former.leave();
-        if !self.config.cluster.cgroups {
-            log::info!("runs get no control groups, as the conf says");
-            return Ok(());
-        }
-        let (ground, lacks) = Ground::make(&name);
-        for (bound, why) in lacks {
-            let what = match bound {
-                Bound::Memory => "runs may use more memory than they asked for",
-                Bound::Cards => "cards are hidden from runs that do not hold them, and not kept from them",
-                Bound::Processes => "nothing bounds how many processes a run has",
-                Bound::Cpus => "runs may use more cpus than they asked for",
-                Bound::Suspension => "a user can have his suspended job go on",
-            };
-            log::warn!("{what}: {why}");
-        }
-        self.ground = ground;
-        Ok(())
-    }
-
-    /// The control group of a run, wherever it is.
-    pub fn group(&self, key: RunKey) -> Group {
-        self.ground.group(key).and(self.former.group(key))
-    }
-
-    /// Removes the folders of control groups that hold none.
-    pub fn leave_ground(&self) {
-        self.ground.leave();
-        self.former.leave();
-    }
-
-    /// What is done around a run that is kept from these devices: its control group, and what the conf says.
-    pub fn around_with(&self, devices: Devices) -> Around {
-        let ground = match devices.majors.is_empty() {
-            true => self.ground.without(Bound::Cards),
-            false => self.ground.clone(),
-        };
-        Around { ground, devices, ..self.around() }
     }
 
     /// What the conf says is to be done around each run.
@@ -313,6 +261,8 @@ impl Site {
                 checkpoint: c.checkpoint.clone(),
                 env: c.env.clone(),
             }),
+            private: self.private.clone(),
+            no_new_privs: self.config.fence.no_new_privs,
             ..Around::default()
         }
     }

@@ -16,6 +16,10 @@ pub struct Around {
     pub ground: Ground,
     /// The devices that are kept from it, and its own.
     pub devices: Devices,
+    /// The folders of which it sees its own.
+    pub private: Vec<PathBuf>,
+    /// Whether programs give its processes no other rights.
+    pub no_new_privs: bool,
     /// The programs before it.
     pub prolog: Option<HookFolder>,
     /// The programs after it.

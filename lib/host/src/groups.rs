@@ -17,6 +17,9 @@ use place::Place;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fs, io};
 
+/// What groups bound.
+const OF_GROUPS: [Bound; 5] = [Bound::Memory, Bound::Processes, Bound::Cards, Bound::Cpus, Bound::Suspension];
+
 /// Where a node makes the groups of its runs; nowhere when it cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ground(Vec<Place>);
@@ -27,10 +30,10 @@ impl Ground {
     pub fn make(name: &str) -> (Self, Vec<(Bound, String)>) {
         let hierarchies = match hierarchies() {
             Ok(hierarchies) => hierarchies,
-            Err(e) => return (Self::default(), Bound::ALL.map(|bound| (bound, e.to_string())).into()),
+            Err(e) => return (Self::default(), OF_GROUPS.map(|bound| (bound, e.to_string())).into()),
         };
         let (mut places, mut lacks): (Vec<Place>, _) = (Vec::new(), Vec::new());
-        for bound in Bound::ALL {
+        for bound in OF_GROUPS {
             match place(&hierarchies, bound, name) {
                 Ok(place) => match places.iter_mut().find(|there| there.folder == place.folder) {
                     Some(there) => there.bounds.push(bound),

@@ -59,6 +59,14 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<u32> {
     }
 }
 
+/// From now on no program gives this process, or any that it starts, rights that it does not have, as one with a setuid bit would.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn gain_no_rights() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_no_new_privs()?)
+}
+
 /// Makes a session of its own for this process.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ mod limits;
 mod login;
 mod machine;
 mod pipe;
+mod private;
 mod process;
 mod removal;
 mod scratch;
@@ -32,13 +33,16 @@ pub use groups::{Ground, Group, Limits};
 pub use hook::{hook_programs, output_pipe, run_hook};
 pub use identity::{become_user, die_with, give_up_oom_protection, is_oom_protected, own_uid};
 pub use inbox::{Event, Inbox, reset_signals};
-pub use launch::{ExecTrouble, execute, execute_program, fork, own_session, settle, sleep_exactly};
+pub use launch::{
+    ExecTrouble, execute, execute_program, fork, gain_no_rights, own_session, settle, sleep_exactly,
+};
 pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
 pub use machine::{
     boot_clock, boot_id, cpu_count, is_exhausted, is_shortage, memory, now, random_bytes, words,
 };
 pub use pipe::{patient_pipe, read_available};
+pub use private::{can_be_private, make_private};
 pub use process::{living_process, process_start};
 pub use removal::{empty_folder, is_empty_folder, remove_folder};
 pub use scratch::{make_scratch, open_scratch};

@@ -16,11 +16,14 @@ pub enum Bound {
     Cpus,
     /// That it stands still while it is suspended, whoever would have it go on.
     Suspension,
+    /// Which folders are its own, of those that everybody has otherwise.
+    Folders,
 }
 
 impl Bound {
     /// All there are.
-    pub const ALL: [Self; 5] = [Self::Memory, Self::Processes, Self::Cards, Self::Cpus, Self::Suspension];
+    pub const ALL: [Self; 6] =
+        [Self::Memory, Self::Processes, Self::Cards, Self::Cpus, Self::Suspension, Self::Folders];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Bound {
             Self::Cards => "cards",
             Self::Cpus => "cpus",
             Self::Suspension => "suspension",
+            Self::Folders => "folders",
         }
     }
 }

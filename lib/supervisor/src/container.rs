@@ -360,6 +360,8 @@ mod tests {
             account: &account,
             group: &gq_host::Group::default(),
             devices: &gq_host::Devices::default(),
+            private: &[],
+            no_new_privs: false,
             oom_protected: false,
             spool: Path::new("/"),
             folder: stdin.as_fd(),

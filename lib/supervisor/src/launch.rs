@@ -18,7 +18,7 @@ use std::{
     fs::File,
     io::{self, PipeWriter, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -38,6 +38,10 @@ pub struct Launch<'a> {
     pub group: &'a Group,
     /// The devices that are kept from it, and its own.
     pub devices: &'a Devices,
+    /// The folders of which it sees its own.
+    pub private: &'a [PathBuf],
+    /// Whether programs give its processes no other rights.
+    pub no_new_privs: bool,
     /// Whether this process is protected from being killed when memory runs out, as no job is.
     pub oom_protected: bool,
     pub spool: &'a Path,
@@ -109,6 +113,8 @@ fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, T
         .map_err(Trouble::kernel("the script's file in the node's folder"))?;
     let (scratch, scratch_folder) = gq_host::make_scratch(launch.folder, account)
         .map_err(Trouble::kernel("the private folder in the node's folder"))?;
+    gq_host::make_private(launch.private, scratch_folder.as_fd())
+        .map_err(Trouble::kernel("the private folders"))?;
     gq_host::detach_stdio().map_err(Trouble::kernel("/dev/null"))?;
     gq_host::become_user(account)
         .map_err(|e| Trouble::site(format!("becoming {}: {}", account.name, gq_host::words(&e))))?;
@@ -138,6 +144,9 @@ fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, T
         pid: std::process::id(),
         now: gq_host::now(),
     });
+    if launch.no_new_privs {
+        gq_host::gain_no_rights().map_err(Trouble::kernel("no_new_privs"))?;
+    }
     gq_host::apply_limits(&spec.limits).map_err(Trouble::kernel("the limits"))?;
     if let Some(checkpoint) = checkpoint {
         let line = [&[CHECKPOINT_LINE], checkpoint.to_line().as_slice()].concat();

@@ -92,6 +92,8 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         account: &account,
         group: &group,
         devices: &site.devices,
+        private: &site.private,
+        no_new_privs: site.no_new_privs,
         oom_protected,
         spool: &spool,
         folder,

@@ -1,7 +1,8 @@
-//! `[hooks]` (what nodes do of it) and `[container]`: reads them, and checks that every word in braces is known where it stands.
+//! `[fence]`, `[hooks]` (what nodes do of it) and `[container]`: reads them, and checks that every word in braces is known where it stands.
 
 use crate::{
-    around::{Container, NodeHooks},
+    around::{Container, Fence, NodeHooks},
+    config::Cluster,
     keys::{self, Key},
     mistake::{Notes, Span, nearest},
     section::Section,
@@ -27,6 +28,30 @@ const WORDS: &[&str] = &[
 ];
 /// Words that are a whole argument of the command, and stand for several.
 const SEVERAL: &[&str] = &["gpus", "each_gpu", "checkpoint", "env", "args"];
+
+/// `[fence]`. What a run does not see cannot be what it needs.
+pub(crate) fn fence(section: &Section<'_>, cluster: &Cluster, notes: &mut Notes<'_>) -> Fence {
+    let private = section.read(&keys::PRIVATE, notes);
+    for folder in &private.value {
+        for (name, dir) in [
+            ("spool_dir", cluster.spool_dir.clone()),
+            ("state_dir", cluster.state_dir.clone()),
+            ("run_dir", cluster.run_dir.clone()),
+            ("node_dir", cluster.node_dir(false)),
+        ] {
+            if dir.starts_with(folder) {
+                let at = private.at.as_ref().unwrap_or(&section.at);
+                let words = format!("`{name}` is in {}: no run would see it", folder.display());
+                notes.add(at, words, Some(format!("another `{name}`")));
+            }
+        }
+    }
+    Fence {
+        cgroups: section.get(&keys::CGROUPS, notes),
+        private: private.value,
+        no_new_privs: section.get(&keys::NO_NEW_PRIVS, notes),
+    }
+}
 
 /// The part of `[hooks]` that nodes heed.
 pub(crate) fn node_hooks(section: &Section<'_>, notes: &mut Notes<'_>) -> NodeHooks {

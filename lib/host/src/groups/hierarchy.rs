@@ -28,7 +28,7 @@ const fn controller(bound: Bound) -> Option<&'static str> {
         Bound::Memory => Some("memory"),
         Bound::Processes => Some("pids"),
         Bound::Cpus => Some("cpu"),
-        Bound::Cards | Bound::Suspension => None,
+        Bound::Cards | Bound::Suspension | Bound::Folders => None,
     }
 }
 

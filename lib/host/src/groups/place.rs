@@ -69,6 +69,7 @@ impl Place {
             Bound::Processes => self.write("pids.max", &(most_processes()? / PART_OF_PROCESSES).to_string()),
             Bound::Cpus => self.bound_cpus(limits.cpus),
             Bound::Suspension => self.freeze(false),
+            Bound::Folders => Ok(()),
         }
     }
 

@@ -1,0 +1,56 @@
+//! Folders of which a run sees its own, empty at first, whatever else stands there: in a mount namespace of its own, which goes with its last
+//! process. So do shared memory and queues of System V, which lie in no folder.
+
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+    sys::statfs::{TMPFS_MAGIC, statfs},
+};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::{Path, PathBuf},
+};
+
+/// Gives this process a view of its own, in which each of these folders is the run's private one, `scratch`; or empty memory, where it is
+/// memory for all.
+///
+/// Only for a process with a single thread, as a supervisor's child is, that is root.
+///
+/// # Errors
+/// When a folder is not there, or the kernel refuses.
+pub fn make_private(folders: &[PathBuf], scratch: BorrowedFd<'_>) -> io::Result<()> {
+    if folders.is_empty() {
+        return Ok(());
+    }
+    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)?;
+    // What is mounted later on the machine is seen here too, and nothing of this there.
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
+    let own = format!("/proc/self/fd/{}", scratch.as_raw_fd());
+    folders.iter().try_for_each(|folder| {
+        cover(folder, &own)
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: {}", folder.display(), crate::words(&e))))
+    })
+}
+
+fn cover(folder: &Path, own: &str) -> io::Result<()> {
+    if statfs(folder)?.filesystem_type() == TMPFS_MAGIC {
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(Some("tmpfs"), folder, Some("tmpfs"), flags, Some("mode=1777"))?;
+    } else {
+        mount(Some(own), folder, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    }
+    Ok(())
+}
+
+/// Whether runs can have these folders here; `any` is some folder. Tried in a thread that nobody shares anything with.
+///
+/// # Errors
+/// When they cannot, with the reason.
+pub fn can_be_private(folders: &[PathBuf], any: &Path) -> io::Result<()> {
+    let any = std::fs::File::open(any)?;
+    std::thread::scope(|scope| {
+        let tried = scope.spawn(|| make_private(folders, any.as_fd())).join();
+        tried.unwrap_or_else(|_| Err(io::Error::other("the trial broke off")))
+    })
+}
