@@ -130,9 +130,10 @@ impl Group {
         self.usual().try_for_each(|place| place.take_in(0))
     }
 
-    /// What each run has use for.
+    /// What each run is in from its first moment. Where it is for suspension alone it goes when it is suspended, found by where else it is.
     fn usual(&self) -> impl Iterator<Item = &Place> + Clone {
-        self.0.iter().filter(|place| !place.is_for_suspension_alone())
+        let is_elsewhere = self.0.iter().any(|place| !place.is_for_suspension_alone());
+        self.0.iter().filter(move |place| !is_elsewhere || !place.is_for_suspension_alone())
     }
 
     /// Has all its processes stand still, whatever they are sent but to be killed; says whether that can be here.
@@ -205,6 +206,23 @@ mod tests {
     use super::*;
     use crate::devices::Devices;
     use gq_model::MiB;
+
+    #[test]
+    fn a_run_is_found_in_the_group_for_its_suspension_where_there_is_no_other() {
+        let place = |bounds: &[Bound]| Place {
+            folder: "/nowhere".into(),
+            version: place::Version::Two,
+            bounds: bounds.to_vec(),
+        };
+        let (alone, both) = ([Bound::Suspension], [Bound::Cards, Bound::Suspension]);
+        let usual = |places: &[&[Bound]]| {
+            let group = Group(places.iter().map(|bounds| place(bounds)).collect());
+            group.usual().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(usual(&[&alone]), [place(&alone)]);
+        assert_eq!(usual(&[&[Bound::Memory], &alone]), [place(&[Bound::Memory])]);
+        assert_eq!(usual(&[&both]), [place(&both)]);
+    }
 
     #[test]
     fn a_machine_without_groups_bounds_nothing() {

@@ -68,24 +68,25 @@ fn tried((version, above): (Version, PathBuf), bound: Bound, name: &str) -> io::
 }
 
 /// The group below which groups can have this controller of version 2: that of this process, which then moves into a leaf, unless it is
-/// there already.
+/// there already. Nobody else may be in it: some controllers could be turned on all the same, and no process could enter a group below it.
 fn delegated(own: &Path, controller: &str) -> io::Result<PathBuf> {
     let parent = &above(own);
-    if turn_on(parent, controller).is_ok() {
-        return Ok(parent.clone());
+    // The group of all has no type, and may have processes beside groups.
+    if parent.join("cgroup.type").exists() {
+        let (members, me) = (fs::read_to_string(parent.join(MEMBERS))?, std::process::id().to_string());
+        if members.lines().any(|pid| pid != me) {
+            return Err(io::Error::other(format!(
+                "{}: other processes are in this group, so that none below it can have the controller {controller}; have \
+                 systemd start gqnode with Delegate=yes",
+                parent.display()
+            )));
+        }
+        if !members.is_empty() {
+            let leaf = parent.join(LEAF);
+            make_folder(&leaf)?;
+            fs::write(leaf.join(MEMBERS), "0")?;
+        }
     }
-    let members = fs::read_to_string(parent.join(MEMBERS))?;
-    let me = std::process::id().to_string();
-    if members.lines().any(|pid| pid != me) {
-        return Err(io::Error::other(format!(
-            "{}: other processes are in this group, so that none below it can have the controller {controller}; have \
-             systemd start gqnode with Delegate=yes",
-            parent.display()
-        )));
-    }
-    let leaf = parent.join(LEAF);
-    make_folder(&leaf)?;
-    fs::write(leaf.join(MEMBERS), "0")?;
     turn_on(parent, controller)?;
     Ok(parent.clone())
 }
