@@ -1,8 +1,8 @@
 //! Control groups: each run has one of its own in every hierarchy that bounds it. They hold its processes together however they hide, and
 //! keep its memory, its cpu time and the number of its processes within bounds. What of this the kernel does not offer here is told, and left out.
 //!
-//! Version 1 has a hierarchy for each controller; version 2 has one for all, in which a group has either processes or groups below it, so
-//! that `gqnode` moves into a leaf of its own group first. Beside controllers of version 1 that of version 2 may have none; all processes of a
+//! Version 1 has a hierarchy for each controller; version 2 has one for all, in which a group has either processes or bounded groups below
+//! it, so that those of runs are made beside `gqnode`'s own. Beside controllers of version 1 that of version 2 may have none; all processes of a
 //! group can be killed, or made to stand still, at once there. See the kernel's `admin-guide/cgroup-v1` and `cgroup-v2`.
 
 mod hierarchy;

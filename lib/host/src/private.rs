@@ -8,37 +8,35 @@ use nix::{
 };
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
 };
 
-/// Gives this process a view of its own, in which each of these folders is the run's private one, `scratch`; or empty memory, where it is
-/// memory for all.
+/// Gives this process a view of its own, in which each of these folders is the run's private one; or empty memory, where it is memory for all.
+/// `scratch`: where that lies, on a path that nobody but root can change.
 ///
 /// Only for a process with a single thread, as a supervisor's child is, that is root.
 ///
 /// # Errors
 /// When a folder is not there, or the kernel refuses.
-pub fn make_private(folders: &[PathBuf], scratch: BorrowedFd<'_>) -> io::Result<()> {
+pub fn make_private(folders: &[PathBuf], scratch: &Path) -> io::Result<()> {
     if folders.is_empty() {
         return Ok(());
     }
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)?;
     // What is mounted later on the machine is seen here too, and nothing of this there.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
-    let own = format!("/proc/self/fd/{}", scratch.as_raw_fd());
     folders.iter().try_for_each(|folder| {
-        cover(folder, &own)
+        cover(folder, scratch)
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {}", folder.display(), crate::words(&e))))
     })
 }
 
-fn cover(folder: &Path, own: &str) -> io::Result<()> {
+fn cover(folder: &Path, scratch: &Path) -> io::Result<()> {
     if statfs(folder)?.filesystem_type() == TMPFS_MAGIC {
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
         mount(Some("tmpfs"), folder, Some("tmpfs"), flags, Some("mode=1777"))?;
     } else {
-        mount(Some(own), folder, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+        mount(Some(scratch), folder, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
     }
     Ok(())
 }
@@ -48,9 +46,8 @@ fn cover(folder: &Path, own: &str) -> io::Result<()> {
 /// # Errors
 /// When they cannot, with the reason.
 pub fn can_be_private(folders: &[PathBuf], any: &Path) -> io::Result<()> {
-    let any = std::fs::File::open(any)?;
     std::thread::scope(|scope| {
-        let tried = scope.spawn(|| make_private(folders, any.as_fd())).join();
+        let tried = scope.spawn(|| make_private(folders, any)).join();
         tried.unwrap_or_else(|_| Err(io::Error::other("the trial broke off")))
     })
 }

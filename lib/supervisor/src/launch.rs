@@ -113,8 +113,7 @@ fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, T
         .map_err(Trouble::kernel("the script's file in the node's folder"))?;
     let (scratch, scratch_folder) = gq_host::make_scratch(launch.folder, account)
         .map_err(Trouble::kernel("the private folder in the node's folder"))?;
-    gq_host::make_private(launch.private, scratch_folder.as_fd())
-        .map_err(Trouble::kernel("the private folders"))?;
+    gq_host::make_private(launch.private, &scratch).map_err(Trouble::kernel("the private folders"))?;
     gq_host::detach_stdio().map_err(Trouble::kernel("/dev/null"))?;
     gq_host::become_user(account)
         .map_err(|e| Trouble::site(format!("becoming {}: {}", account.name, gq_host::words(&e))))?;

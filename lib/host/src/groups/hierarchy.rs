@@ -1,15 +1,12 @@
 //! What hierarchies are mounted, this process's own group in each, and where in them groups of runs can be made.
 
-use super::place::{Limits, MEMBERS, Place, Version, make_folder, unless_gone};
+use super::place::{Limits, Place, Version, at, make_folder, unless_gone};
 use crate::devices::Devices;
 use gq_model::{Bound, MiB};
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-
-/// The name of the leaf that `gqnode` moves into.
-const LEAF: &str = "gqnode";
 
 /// A hierarchy that is mounted, and this process's own group in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +38,7 @@ pub(super) fn place(hierarchies: &[Hierarchy], bound: Bound, name: &str) -> io::
     let two = hierarchies.iter().find(|one| one.version == Version::Two);
     let two = || two.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"));
     let Some(controller) = controller(bound) else {
-        let done = two().and_then(|two| tried((Version::Two, above(&two.own)), bound, name));
+        let done = two().and_then(|two| tried((Version::Two, beside(two).to_owned()), bound, name));
         // A kernel without programs for devices has a controller for them in version 1.
         let old = of_version_one("devices").filter(|_| bound == Bound::Cards);
         return done.or_else(|e| old.map_or(Err(e), |old| tried(old, bound, name)));
@@ -49,10 +46,12 @@ pub(super) fn place(hierarchies: &[Hierarchy], bound: Bound, name: &str) -> io::
     match of_version_one(controller) {
         Some(old) => tried(old, bound, name),
         None => {
-            let place = (Version::Two, delegated(&two()?.own, controller)?);
-            make_folder(&place.1.join(name))?;
-            turn_on(&place.1.join(name), controller)?;
-            tried(place, bound, name)
+            let above = beside(two()?);
+            turn_on(above, controller)?;
+            let folder = above.join(name);
+            make_folder(&folder).map_err(at(&folder))?;
+            turn_on(&folder, controller)?;
+            tried((Version::Two, above.to_owned()), bound, name)
         }
     }
 }
@@ -67,40 +66,15 @@ fn tried((version, above): (Version, PathBuf), bound: Bound, name: &str) -> io::
     tried.map(|()| place)
 }
 
-/// The group below which groups can have this controller of version 2: that of this process, which then moves into a leaf, unless it is
-/// there already. Nobody else may be in it: some controllers could be turned on all the same, and no process could enter a group below it.
-fn delegated(own: &Path, controller: &str) -> io::Result<PathBuf> {
-    let parent = &above(own);
-    // The group of all has no type, and may have processes beside groups.
-    if parent.join("cgroup.type").exists() {
-        let (members, me) = (fs::read_to_string(parent.join(MEMBERS))?, std::process::id().to_string());
-        if members.lines().any(|pid| pid != me) {
-            return Err(io::Error::other(format!(
-                "{}: other processes are in this group, so that none below it can have the controller {controller}; have \
-                 systemd start gqnode with Delegate=yes",
-                parent.display()
-            )));
-        }
-        if !members.is_empty() {
-            let leaf = parent.join(LEAF);
-            make_folder(&leaf)?;
-            fs::write(leaf.join(MEMBERS), "0")?;
-        }
-    }
-    turn_on(parent, controller)?;
-    Ok(parent.clone())
-}
-
-/// The group below which those of runs are: this process's own, or the one that its leaf is in.
-fn above(own: &Path) -> PathBuf {
-    own.parent().filter(|_| own.ends_with(LEAF)).unwrap_or(own).to_owned()
+/// The group in which those of runs are made: beside that of this process, not in it, since no process enters a group below which others
+/// are bounded, and the next life of this one must. In the group of all, for one that is in no other.
+fn beside(one: &Hierarchy) -> &Path {
+    one.own.parent().filter(|parent| parent.starts_with(&one.point)).unwrap_or(&one.own)
 }
 
 fn turn_on(folder: &Path, controller: &str) -> io::Result<()> {
     let file = folder.join("cgroup.subtree_control");
-    fs::write(&file, format!("+{controller}")).map_err(|e| {
-        io::Error::new(e.kind(), format!("{}: +{controller}: {}", file.display(), crate::words(&e)))
-    })
+    fs::write(&file, format!("+{controller}")).map_err(at(&file))
 }
 
 /// What is mounted, with this process's own groups.

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Whoever enters it is a member of a group: a list of processes, one a line.
-pub(super) const MEMBERS: &str = "cgroup.procs";
+const MEMBERS: &str = "cgroup.procs";
 /// A run may have one in so many of the machine's processes and threads.
 const PART_OF_PROCESSES: u64 = 3;
 /// In how much time a run may use its cpus for as long as it is, each; microseconds.
@@ -73,9 +73,8 @@ impl Place {
         }
     }
 
-    /// Says of an error where it was.
     pub(super) fn at(&self) -> impl Fn(io::Error) -> io::Error {
-        |e| io::Error::new(e.kind(), format!("{}: {}", self.folder.display(), crate::words(&e)))
+        at(&self.folder)
     }
 
     /// Swap is no more memory than was asked for.
@@ -177,6 +176,11 @@ impl Place {
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
         kills.is_some_and(|kills| kills > 0)
     }
+}
+
+/// Says of an error where it was.
+pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |e| io::Error::new(e.kind(), format!("{}: {}", path.display(), crate::words(&e)))
 }
 
 /// What is gone is as good as done.
