@@ -2,9 +2,11 @@
 
 use crate::trouble::{REFUSED, Trouble, UNREACHABLE, USAGE};
 use gq_conf::Config;
-use gq_ipc::{Conn, IpcError};
+use gq_ipc::{Conn, IpcError, Peer};
+use gq_model::Uid;
 use gq_proto::{ASK_VERSION, Ask, Asked, MAX_FRAME, MAX_LIST_FRAME, Reply};
 use std::{
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -36,6 +38,17 @@ pub fn conf_of(words: &clap::ArgMatches) -> Option<&Path> {
     words.get_one::<PathBuf>("conf").map(PathBuf::as_path)
 }
 
+/// Whether a process of this user may be `gqd`: root's, the caller's own, or its account's, which the spool belongs to. Accounts are looked
+/// up last, since that can take long.
+fn may_be_gqd(uid: Uid, conf: &Config) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    uid.0 == 0
+        || uid.0 == own
+        || std::fs::metadata(&conf.cluster.spool_dir).is_ok_and(|spool| spool.uid() == uid.0)
+        || nix::unistd::User::from_name(&conf.cluster.user)
+            .is_ok_and(|account| account.is_some_and(|account| account.uid.as_raw() == uid.0))
+}
+
 /// A connection to `gqd`.
 #[derive(Debug)]
 pub struct Link {
@@ -49,15 +62,26 @@ impl Link {
     /// # Errors
     /// Exit code 2 when the conf cannot be read, 3 when nobody answers.
     pub fn open(option: Option<&Path>) -> Result<Self, Trouble> {
-        Self::open_at(conf(option)?.sock())
+        Self::open_to(&conf(option)?)
     }
 
-    /// Connects to the `gqd` that listens at `sock`.
+    /// Connects to the `gqd` of this conf.
     ///
     /// # Errors
-    /// Exit code 3 when nobody answers.
-    pub fn open_at(sock: PathBuf) -> Result<Self, Trouble> {
+    /// Exit code 3 when nobody answers, or somebody who is not `gqd`.
+    pub fn open_to(conf: &Config) -> Result<Self, Trouble> {
+        let sock = conf.sock();
         let conn = Conn::connect(&sock).map_err(|e| unreachable(&sock, &e))?;
+        let Peer { uid, pid, .. } = conn.peer().map_err(|e| unreachable(&sock, &e))?;
+        if !may_be_gqd(uid, conf) {
+            let (sock, user) = (sock.display(), &conf.cluster.user);
+            let text = format!(
+                "at {sock} answers process {pid} of uid {uid}, who is not gqd (account {user}): it is told nothing"
+            );
+            return Err(
+                Trouble::new(UNREACHABLE, text).with_hint("have an admin look who put that socket there")
+            );
+        }
         let link = Self { conn, sock };
         link.wait_for(Some(PATIENCE))?;
         Ok(link)

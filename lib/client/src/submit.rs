@@ -178,7 +178,7 @@ fn of_spool(code: u8, error: &SpoolError) -> Trouble {
 
 /// Asks when and where the job would start; the answer goes to stderr as sbatch's does, and with `--json` to stdout.
 fn test_only(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
-    let link = Link::open_at(conf.sock())?;
+    let link = Link::open_to(conf)?;
     let json = submission.json;
     let reply = link.ask(Ask::TestOnly { spec: Box::new(submission.spec) })?;
     let Reply::Tested { node, partition, start, cpus } = reply else { return Err(link.astray()) };

@@ -155,11 +155,27 @@ fn account(assignment: &Assignment, found: Option<Account>) -> Result<Account, T
         return Err(Trouble::site(format!("this node runs jobs of uid {own} only, not of uid {uid}")));
     }
     match found {
-        Some(account) if account.uid == uid => Ok(account),
-        Some(account) => Err(Trouble::site(format!("the account of uid {}, not of {uid}", account.uid))),
+        Some(account) if account.uid != uid => {
+            Err(Trouble::site(format!("the account of uid {}, not of {uid}", account.uid)))
+        }
+        // Who had a name has it still: the number may have been given to somebody else since.
+        Some(account) if own != uid && is_another(assignment, &account) => Err(Trouble::user(
+            Reason::UserGone,
+            format!(
+                "uid {uid} was {} when the job was submitted, and is {} on {}",
+                assignment.user, account.name, assignment.node
+            ),
+        )),
+        Some(account) => Ok(account),
         None if own == uid => Ok(Account::nameless(uid)),
         None => {
             Err(Trouble::user(Reason::UserGone, format!("uid {uid} has no account on {}", assignment.node)))
         }
     }
+}
+
+/// Whether an account has another name than the job's user had; who had none then was told by his number.
+fn is_another(assignment: &Assignment, account: &Account) -> bool {
+    let then = &assignment.user;
+    !then.is_empty() && *then != assignment.uid.to_string() && *then != account.name
 }

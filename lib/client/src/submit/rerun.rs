@@ -18,7 +18,7 @@ pub(super) fn again(
     line: CommandLine,
     job: JobId,
 ) -> Result<(Submission, Vec<Vec<u8>>), Trouble> {
-    let link = Link::open_at(conf.sock())?;
+    let link = Link::open_to(conf)?;
     let Reply::JobFile { path, sha256, failed, array } = link.ask(Ask::JobFile { job })? else {
         return Err(link.astray());
     };

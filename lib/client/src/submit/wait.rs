@@ -90,7 +90,7 @@ pub(super) fn wait_for(conf: &Config, job: JobId, mut shown: Shown) -> Result<u8
     let mut lost: Option<Instant> = None;
     loop {
         let opened = Instant::now();
-        let answer = Link::open_at(conf.sock()).and_then(|link| ask(&link, job, &mut shown));
+        let answer = Link::open_to(conf).and_then(|link| ask(&link, job, &mut shown));
         shown.clear();
         let trouble = match answer {
             Ok(end) => return Ok(ended(&end)),

@@ -195,6 +195,25 @@ fn an_account_that_is_gone_fails_the_job() {
     assert_eq!((reason, detail.as_str()), (Reason::UserGone, "uid 4000000001 has no account on ws1"));
 }
 
+/// An account was removed while its job waited, and its number was given to somebody else.
+#[test]
+fn an_account_with_another_name_is_another() {
+    let Some(uid) = uids().into_iter().find(|uid| *uid != gq_host::own_uid()) else { return };
+    let mut lab = Lab::of(uid);
+    let now = gq_host::Account::of(uid).unwrap().unwrap().name;
+    for (then, runs) in [("somebody", false), (now.as_str(), true), ("", true), (&uid.to_string(), true)] {
+        let mut job = lab.job("true");
+        job.assignment.user = then.into();
+        if runs {
+            assert_eq!(lab.run(&job).end, End::Completed, "{then}");
+        } else {
+            let (reason, detail) = fails(&mut lab, &job);
+            let words = format!("uid {uid} was somebody when the job was submitted, and is {now} on ws1");
+            assert_eq!((reason, detail), (Reason::UserGone, words));
+        }
+    }
+}
+
 #[test]
 fn a_script_that_cannot_be_executed_says_what_is_wrong() {
     for uid in uids() {
