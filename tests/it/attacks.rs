@@ -6,6 +6,10 @@
     reason = "becoming a user in one thread, and leases, have no safe calls"
 )]
 
+mod files;
+mod start;
+mod stolen;
+
 use crate::lab::{Job, Lab, Owner, Plan, accounts, cards, finish, program_path, until};
 use gq_model::{ClusterId, End, JobState, Reason, Token, Uid};
 use gq_proto::JobFile;
