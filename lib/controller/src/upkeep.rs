@@ -8,7 +8,7 @@ use crate::{
 use crossbeam_channel::Sender;
 use gq_cluster::{Cluster, Job};
 use gq_model::{JobId, Seconds, Token, Uid};
-use gq_proto::JobFile;
+use gq_proto::JobFileParts;
 use gq_spool::{Spool, drop_name};
 use gq_store::{History, Store};
 use std::{
@@ -145,8 +145,10 @@ fn fetch(spool: &Spool, job: &Job) -> Result<(), String> {
 
 fn give_back(spool: &Spool, job_file: &str) {
     let read = spool.read_job(job_file).map_err(|e| e.to_string());
-    let file = read.and_then(|file| JobFile::from_bytes(&file.bytes).map_err(|e| e.to_string()));
-    let name = file.map(|file| drop_name(file.token, file.left));
+    let name = read.and_then(|file| {
+        let file = JobFileParts::of(&file.bytes).map_err(|e| e.to_string())?;
+        Ok(drop_name(file.token, file.left))
+    });
     let given = name.and_then(|name| spool.give_back(job_file, &name).map_err(|e| e.to_string()));
     match given {
         Ok(()) => log::info!("{job_file}: was never recorded; back in the drop box"),

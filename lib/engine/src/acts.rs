@@ -140,7 +140,8 @@ impl<'a> Act<'a, '_> {
         if found.is_empty() {
             let id = self.target.job.id;
             let starts = self.runs().iter().any(|(_, run)| run.phase == Phase::Starting);
-            let text = if starts { format!("job {id} is only starting") } else { format!("job {id} does not run") };
+            let text =
+                if starts { format!("job {id} is only starting") } else { format!("job {id} does not run") };
             let refusal = Refusal::new(RefusalKind::Policy, text);
             return Err(if starts { refusal.hint("try again in a moment") } else { refusal });
         }
