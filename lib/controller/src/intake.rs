@@ -22,8 +22,10 @@ const MAX_NAMES: usize = 10_000;
 
 /// Why a file is not taken.
 pub(crate) enum NotTaken {
-    /// It may become good: it is not there, or is being written.
+    /// It may become good: it is not there, or cannot be looked at.
     NotYet(Refusal),
+    /// It may become good while it is being written.
+    Unfinished(Refusal),
     /// It never will.
     Never(Refusal),
 }
@@ -31,7 +33,7 @@ pub(crate) enum NotTaken {
 impl NotTaken {
     pub(crate) fn refusal(self) -> Refusal {
         match self {
-            Self::NotYet(refusal) | Self::Never(refusal) => refusal,
+            Self::NotYet(refusal) | Self::Unfinished(refusal) | Self::Never(refusal) => refusal,
         }
     }
 }
@@ -67,7 +69,7 @@ impl Intake {
         }
         let file = JobFileParts::of(&found.bytes).map_err(|error| match error {
             JobFileError::Torn => {
-                NotTaken::NotYet(refusal(RefusalKind::Policy, format!("the job file is {error}")))
+                NotTaken::Unfinished(refusal(RefusalKind::Policy, format!("the job file is {error}")))
             }
             error => NotTaken::Never(refusal(RefusalKind::Usage, format!("the job file: {error}"))),
         })?;
@@ -126,7 +128,7 @@ impl Intake {
     }
 }
 
-fn refusal(kind: RefusalKind, text: impl Into<String>) -> Refusal {
+pub(crate) fn refusal(kind: RefusalKind, text: impl Into<String>) -> Refusal {
     Refusal { kind, text: text.into(), hint: None }
 }
 
