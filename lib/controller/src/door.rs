@@ -5,6 +5,8 @@ use crate::{
     board::{Board, Wall},
     convert,
     forecast::Forecaster,
+    gate::Gate,
+    guests::{Guest, Guests},
     hub::{Wish, Word},
     intake::Intake,
     messages::Counts,
@@ -25,7 +27,6 @@ use gq_proto::{
 use gq_spool::drop_name;
 use gq_store::{History, StoreError};
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -35,22 +36,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most connections at a time (root's and our own are not counted), if there are files enough.
-const MAX_CONNECTIONS: usize = 4096;
-/// Fewest.
-const MIN_CONNECTIONS: usize = 8;
-/// One user has at most this part of them.
-const USERS_PART: usize = 4;
-/// Open files that a connection may need: itself, and a reader of the past.
-const FILES_EACH: usize = 4;
-/// Open files for all else.
-const FILES_KEPT: usize = 64;
-/// Fewest open files.
-pub(crate) const LEAST_FILES: usize = FILES_KEPT + MIN_CONNECTIONS * FILES_EACH;
 /// How long nobody is let in when the system refuses a connection.
 const BREATH: Duration = Duration::from_millis(50);
 /// How long a client may say nothing, or not take an answer.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+/// How long a client may take to say what it has begun to say.
+const SAYING: Duration = Duration::from_secs(10);
+/// Longest frame that is read and understood whoever else asks, in bytes; it is many times as large then.
+const SMALL_FRAME: usize = 16 << 10;
 /// Most threads that wait for a connection.
 const MAX_GREETERS: usize = 8;
 /// Stack of a connection's thread.
@@ -65,21 +58,16 @@ pub(crate) struct Door {
     pub(crate) own: Uid,
     pub(crate) next: AtomicU64,
     pub(crate) readers: Mutex<Vec<History>>,
-    pub(crate) guests: Mutex<BTreeMap<Uid, usize>>,
+    pub(crate) guests: Guests,
+    /// Before listings and large frames.
+    pub(crate) gate: Gate,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) standings: Standings,
     pub(crate) forecaster: Forecaster,
-    /// Most connections at a time; see [`room`].
-    pub(crate) room: usize,
     /// Threads that wait for a connection.
     pub(crate) greeters: AtomicUsize,
     /// Messages and notices that were dropped.
     pub(crate) dropped: Arc<Counts>,
-}
-
-/// How many connections there is room for, with so many open files at most.
-pub(crate) fn room(open_files: usize) -> usize {
-    (open_files.saturating_sub(FILES_KEPT) / FILES_EACH).clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
 }
 
 /// Opens the door: from now on connections are taken, for ever.
@@ -117,7 +105,7 @@ fn greet(door: &Arc<Door>, listener: &Arc<Listener>) -> std::io::Result<()> {
                 thread::sleep(BREATH);
                 continue;
             }
-            receive(&at, &conn);
+            receive(&at, conn);
             if at.greeters.fetch_add(1, Ordering::AcqRel) >= MAX_GREETERS {
                 at.greeters.fetch_sub(1, Ordering::AcqRel);
                 return;
@@ -131,49 +119,21 @@ fn greet(door: &Arc<Door>, listener: &Arc<Listener>) -> std::io::Result<()> {
     spawned.map(drop)
 }
 
-fn receive(door: &Arc<Door>, conn: &Conn) {
+fn receive(door: &Arc<Door>, mut conn: Conn) {
     let Ok(peer) = conn.peer() else { return };
-    let Some(guest) = Guest::enter(door, peer.uid) else {
-        let (all, each) = (door.room, door.room / USERS_PART);
+    conn.set_frame_times(Some(SAYING), Some(SILENCE));
+    let conn = Arc::new(conn);
+    let Some(guest) = door.guests.enter(&conn, peer.uid) else {
+        let (all, each) = (door.guests.room, door.guests.most_of_one());
         let text = format!("too many connections (at most {each} for a user, {all} in all)");
-        let _ = conn.set_timeouts(Some(SILENCE), Some(Duration::from_millis(100)));
-        let _ = send(conn, &refused(RefusalKind::Unreachable, text));
+        if let Ok(mut conn) = conn.try_clone() {
+            conn.set_frame_times(None, Some(Duration::from_millis(100)));
+            let _ = send(&conn, &refused(RefusalKind::Unreachable, text));
+        }
         return;
     };
-    if let Err(error) = guest.door.attend(conn, guest.uid) {
+    if let Err(error) = door.attend(&conn, &guest) {
         log::debug!("uid {}: {error}", guest.uid);
-    }
-}
-
-/// A connection that is counted while it lives.
-struct Guest {
-    door: Arc<Door>,
-    uid: Uid,
-}
-
-impl Guest {
-    fn enter(door: &Arc<Door>, uid: Uid) -> Option<Self> {
-        let mut guests = door.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: usize = guests.values().sum();
-        let own = guests.get(&uid).copied().unwrap_or(0);
-        let counted = uid != Uid(0) && uid != door.own;
-        if counted && (total >= door.room || own >= door.room / USERS_PART) {
-            return None;
-        }
-        guests.insert(uid, own + 1);
-        Some(Self { door: Arc::clone(door), uid })
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let mut guests = self.door.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = guests.get_mut(&self.uid) {
-            *count -= 1;
-            if *count == 0 {
-                guests.remove(&self.uid);
-            }
-        }
     }
 }
 
@@ -192,25 +152,39 @@ pub(crate) fn send(conn: &Conn, reply: &Reply) -> Result<(), IpcError> {
 }
 
 impl Door {
-    fn attend(self: &Arc<Self>, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
+    fn attend(self: &Arc<Self>, conn: &Conn, guest: &Guest<'_>) -> Result<(), IpcError> {
+        let uid = guest.uid;
         conn.set_timeouts(Some(SILENCE), Some(SILENCE))?;
-        while let Some(frame) = conn.recv(MAX_FRAME)? {
+        loop {
+            guest.waits(true);
+            let mut place = None;
+            let enter = |len| place = (len > SMALL_FRAME).then(|| self.gate.enter(uid));
+            let Some(frame) = conn.recv_when(MAX_FRAME, enter)? else { return Ok(()) };
+            guest.waits(false);
             let asked: Asked = match serde_json::from_slice(&frame) {
                 Ok(asked) => asked,
                 Err(error) => {
                     return send(conn, &refused(RefusalKind::Usage, format!("not understood: {error}")));
                 }
             };
+            drop(frame);
             if asked.v != ASK_VERSION {
                 let text = format!("this gqd speaks version {ASK_VERSION}, the client version {}", asked.v);
                 return send(conn, &refused(RefusalKind::Usage, text));
+            }
+            if place.is_none() && is_listing(&asked.ask) {
+                place = Some(self.gate.enter(uid));
             }
             match asked.ask {
                 Ask::Node(head) => return self.node(conn, uid, head),
                 Ask::List(list) => self.list(conn, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, &select)?,
                 Ask::Shares => self.shares(conn)?,
-                Ask::Wait { job, progress, hopeless } => self.wait(conn, uid, job, (progress, hopeless))?,
+                Ask::Wait { job, progress, hopeless } => {
+                    drop(place);
+                    guest.waits(true);
+                    self.wait(conn, uid, job, (progress, hopeless))?;
+                }
                 Ask::Shutdown => self.shut_down(conn, uid)?,
                 ask @ (Ask::Ping | Ask::Nodes | Ask::Partitions | Ask::Reservations) => {
                     send(conn, &self.answer(uid, ask))?;
@@ -221,7 +195,6 @@ impl Door {
                 }
             }
         }
-        Ok(())
     }
 
     fn answer(&self, uid: Uid, ask: Ask) -> Reply {
@@ -364,11 +337,15 @@ impl Door {
             let text = format!("gqnode must be run by root or by gqd's own user; this is uid {uid}");
             return send(conn, &refused(RefusalKind::NotPermitted, text));
         }
+        // A node that has no time to go on with what it says is still there.
+        let mut link = conn.try_clone()?;
+        link.set_frame_times(None, Some(SILENCE));
+        let conn = &link;
         let (out, bundles) = bounded(MAX_WAITING);
         let (answer, welcome) = bounded(1);
         let (node, epoch) = (head.node.clone(), head.epoch);
-        let link = LinkId(self.next.fetch_add(1, Ordering::Relaxed));
-        if self.words.send(Word::NodeUp { head, link, out, answer }).is_err() {
+        let number = LinkId(self.next.fetch_add(1, Ordering::Relaxed));
+        if self.words.send(Word::NodeUp { head, link: number, out, answer }).is_err() {
             return send(conn, &going_away());
         }
         let ours = match welcome.recv() {
@@ -382,7 +359,7 @@ impl Door {
         // Whatever ended it, its end is told: nobody else is taken by this name before. A connection that is closed was there until now;
         // one in which nothing is said any more, until the last word.
         let since = if matches!(end, Err(IpcError::Timeout)) { heard } else { Instant::now() };
-        let _ = self.words.send(Word::NodeDown { node: node.clone(), link, since });
+        let _ = self.words.send(Word::NodeDown { node: node.clone(), link: number, since });
         log::info!("{node}: the link is gone{}", end.err().map(|e| format!(": {e}")).unwrap_or_default());
         Ok(())
     }
@@ -433,6 +410,19 @@ impl Door {
         }
         Ok(())
     }
+}
+
+/// Whether the answer may be large, and take its reader long.
+const fn is_listing(ask: &Ask) -> bool {
+    matches!(
+        ask,
+        Ask::List(_)
+            | Ask::Priorities { .. }
+            | Ask::Shares
+            | Ask::Nodes
+            | Ask::Partitions
+            | Ask::Reservations
+    )
 }
 
 pub(crate) fn going_away() -> Reply {

@@ -1,9 +1,12 @@
 //! Takes a job file in the drop box for a submission, after every proof (owner, cluster, token, content), as the site's submit hook lets it pass.
 
-use crate::submit_hook::{Refused, Request, SubmitHook};
+use crate::{
+    gate::Gate,
+    submit_hook::{Refused, Request, SubmitHook},
+};
 use gq_engine::{Actor, Submission};
 use gq_model::{ClusterId, JobSpec, Token, Uid};
-use gq_proto::{JobFile, JobFileError, Refusal, RefusalKind, sha256_hex};
+use gq_proto::{JobFileError, JobFileParts, Refusal, RefusalKind, sha256_hex};
 use gq_spool::{DropError, Spool};
 use nix::unistd::User;
 use std::{
@@ -19,8 +22,10 @@ const MAX_NAMES: usize = 10_000;
 
 /// Why a file is not taken.
 pub(crate) enum NotTaken {
-    /// It may become good: it is not there, or is being written.
+    /// It may become good: it is not there, or cannot be looked at.
     NotYet(Refusal),
+    /// It may become good while it is being written.
+    Unfinished(Refusal),
     /// It never will.
     Never(Refusal),
 }
@@ -28,7 +33,7 @@ pub(crate) enum NotTaken {
 impl NotTaken {
     pub(crate) fn refusal(self) -> Refusal {
         match self {
-            Self::NotYet(refusal) | Self::Never(refusal) => refusal,
+            Self::NotYet(refusal) | Self::Unfinished(refusal) | Self::Never(refusal) => refusal,
         }
     }
 }
@@ -39,11 +44,13 @@ pub(crate) struct Intake {
     cluster: ClusterId,
     hook: Arc<SubmitHook>,
     names: Mutex<HashMap<Uid, (String, Instant)>>,
+    /// Before files that are named: each is in memory while it is read.
+    gate: Gate,
 }
 
 impl Intake {
     pub(crate) fn new(spool: Arc<Spool>, cluster: ClusterId, hook: Arc<SubmitHook>) -> Self {
-        Self { spool, cluster, hook, names: Mutex::default() }
+        Self { spool, cluster, hook, names: Mutex::default(), gate: Gate::default() }
     }
 
     /// Takes the file `drop_name`, which must hold `token`. With `by`, only a file of that user.
@@ -54,14 +61,15 @@ impl Intake {
         by: Option<Uid>,
         is_admin: impl FnOnce(Uid) -> bool,
     ) -> Result<Submission, NotTaken> {
+        let _place = by.map(|uid| self.gate.enter(uid));
         let found = self.spool.read_drop(drop_name).map_err(not_read)?;
         if by.is_some_and(|uid| uid != found.uid) {
             let text = format!("the job file belongs to uid {}", found.uid);
             return Err(NotTaken::Never(refusal(RefusalKind::NotPermitted, text)));
         }
-        let file = JobFile::from_bytes(&found.bytes).map_err(|error| match error {
+        let file = JobFileParts::of(&found.bytes).map_err(|error| match error {
             JobFileError::Torn => {
-                NotTaken::NotYet(refusal(RefusalKind::Policy, format!("the job file is {error}")))
+                NotTaken::Unfinished(refusal(RefusalKind::Policy, format!("the job file is {error}")))
             }
             error => NotTaken::Never(refusal(RefusalKind::Usage, format!("the job file: {error}"))),
         })?;
@@ -79,7 +87,7 @@ impl Intake {
         }
         let by = Actor { uid: found.uid, admin: is_admin(found.uid) };
         let user = self.name_of(found.uid);
-        let request = Request { uid: by.uid, user: &user, admin: by.admin, script: Some(&file.script) };
+        let request = Request { uid: by.uid, user: &user, admin: by.admin, script: Some(file.script) };
         let passed = self.hook.pass(&request, file.spec).map_err(|no| match no {
             Refused::Said(refusal) => NotTaken::Never(refusal),
             Refused::Failed(refusal) => NotTaken::NotYet(refusal),
@@ -120,7 +128,7 @@ impl Intake {
     }
 }
 
-fn refusal(kind: RefusalKind, text: impl Into<String>) -> Refusal {
+pub(crate) fn refusal(kind: RefusalKind, text: impl Into<String>) -> Refusal {
     Refusal { kind, text: text.into(), hint: None }
 }
 

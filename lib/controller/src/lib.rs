@@ -14,6 +14,8 @@ mod cuts;
 mod door;
 mod filer;
 mod forecast;
+mod gate;
+mod guests;
 mod hub;
 mod intake;
 mod keeper;

@@ -6,6 +6,8 @@ use crate::{
     door::{self, Door},
     filer::Filer,
     forecast::Forecaster,
+    gate::Gate,
+    guests::{self, Guests},
     hub::{Hub, MAX_WORDS, Word},
     intake::Intake,
     keeper::StoreKeeper,
@@ -122,7 +124,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
 }
 
 fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result<(), String> {
-    gq_daemon::raise_nofile(door::LEAST_FILES)?;
+    gq_daemon::raise_nofile(guests::LEAST_FILES)?;
     let serves = become_owner(config, init)?;
     let own = Uid(geteuid().as_raw());
     let place = open_place(config, init)?;
@@ -222,11 +224,11 @@ fn open_up(
         own,
         next: AtomicU64::new(1),
         readers: Mutex::default(),
-        guests: Mutex::default(),
+        guests: Guests::new(own, gq_daemon::open_files()),
+        gate: Gate::default(),
         snapshots,
         standings: Standings::default(),
         forecaster,
-        room: door::room(gq_daemon::open_files()),
         greeters: AtomicUsize::new(0),
         dropped,
     });

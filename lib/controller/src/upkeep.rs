@@ -3,16 +3,17 @@
 use crate::{
     board::Wall,
     hub::{Word, ago},
-    intake::{Intake, NotTaken},
+    intake::{Intake, NotTaken, refusal},
 };
 use crossbeam_channel::Sender;
 use gq_cluster::{Cluster, Job};
 use gq_model::{JobId, Seconds, Token, Uid};
-use gq_proto::JobFile;
-use gq_spool::{Spool, drop_name};
+use gq_proto::{JobFileParts, RefusalKind};
+use gq_spool::{Cleaned, Litter, Ready, Spool, drop_name};
 use gq_store::{History, Store};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    mem::take,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -24,6 +25,8 @@ const SCAN: Duration = Duration::from_secs(1);
 const CLEAN: Duration = Duration::from_secs(3600);
 /// How often job files of jobs that ended long ago are looked for.
 const SWEEP: Duration = Duration::from_secs(86_400);
+/// How often it is told of one user what became of his files.
+const NEWS: Duration = Duration::from_secs(60);
 /// Jobs looked up at a time.
 const CHUNK: usize = 1024;
 
@@ -41,14 +44,19 @@ pub(crate) struct Upkeep {
 /// Looks after the drop box for ever.
 pub(crate) fn run(upkeep: &Upkeep) {
     let (mut cleaned, mut swept): (Option<Instant>, Option<Instant>) = (None, None);
+    let (mut known, mut litterers) = (Known::default(), Litterers::default());
     loop {
-        if let Err(error) = upkeep.scan() {
+        if let Err(error) = upkeep.scan(&mut known) {
             log::warn!("the drop box is not looked through: {error}");
         }
         if cleaned.is_none_or(|at| at.elapsed() >= CLEAN) {
-            cleaned = Some(Instant::now());
-            if let Err(error) = upkeep.spool.clean(gq_daemon::now()) {
-                log::warn!("the drop box is not cleaned: {error}");
+            match upkeep.spool.clean(gq_daemon::now()) {
+                // What is left of a large one is done before anything else is.
+                Ok(part) => cleaned = litterers.note(part).then(Instant::now),
+                Err(error) => {
+                    cleaned = Some(Instant::now());
+                    log::warn!("the drop box is not cleaned: {error}");
+                }
             }
         }
         if swept.is_none_or(|at| at.elapsed() >= SWEEP) {
@@ -77,32 +85,104 @@ impl Upkeep {
         Ok(())
     }
 
-    fn scan(&self) -> Result<(), gq_spool::SpoolError> {
+    fn scan(&self, known: &mut Known) -> Result<(), gq_spool::SpoolError> {
         let board = self.wall.look();
         if board.degraded.is_some() {
             return Ok(());
         }
         let is_admin = |uid: Uid| board.policy.is_admin(uid);
-        for name in self.spool.ready()? {
-            let Some(token) = name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) else {
-                log::warn!("drop/{name}: not a token, set aside");
-                self.spool.quarantine(&name)?;
+        let before = take(&mut known.unfinished);
+        for file in self.spool.ready()? {
+            if before.contains(&file) && !file.is_stale(gq_daemon::now()) {
+                known.unfinished.insert(file);
                 continue;
+            }
+            let name = file.name.as_str();
+            let taken = match name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) {
+                Some(token) => self.intake.take(name, token, None, is_admin),
+                None => Err(NotTaken::Never(refusal(RefusalKind::Usage, "not a token"))),
             };
-            match self.intake.take(&name, token, None, is_admin) {
+            match taken {
                 Ok(submission) => {
                     if self.words.send(Word::Found(Box::new(submission))).is_err() {
                         return Ok(());
                     }
                 }
+                Err(NotTaken::Unfinished(_)) if !file.is_stale(gq_daemon::now()) => {
+                    known.unfinished.insert(file);
+                }
                 Err(NotTaken::NotYet(why)) => log::info!("drop/{name}: {}", why.text),
-                Err(NotTaken::Never(why)) => {
-                    log::warn!("drop/{name}: {}; set aside", why.text);
-                    self.spool.quarantine(&name)?;
+                Err(NotTaken::Unfinished(why) | NotTaken::Never(why)) => {
+                    self.spool.quarantine(name)?;
+                    known.set_aside(&file, &why.text);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// What is known from look to look of files that were left to be taken up.
+#[derive(Default)]
+struct Known {
+    /// Those that were not written to their end, as they were: they are not read again before they have changed.
+    unfinished: BTreeSet<Ready>,
+    /// Of each user whose files were set aside: when that was told, and how many were since.
+    told: BTreeMap<Uid, (Instant, u64)>,
+}
+
+impl Known {
+    /// Tells of a file that was set aside; of a user's heap of them not more than a line a minute.
+    fn set_aside(&mut self, file: &Ready, why: &str) {
+        self.told.retain(|_, (at, count)| at.elapsed() < NEWS || *count > 0);
+        let more = match self.told.get_mut(&file.uid) {
+            Some((at, count)) if at.elapsed() < NEWS => {
+                *count += 1;
+                return;
+            }
+            Some((_, count)) => format!(", as were {count} others of uid {} before", file.uid),
+            None => String::new(),
+        };
+        self.told.insert(file.uid, (Instant::now(), 0));
+        log::warn!("drop/{}: {why}; set aside{more}", file.name);
+    }
+}
+
+/// Whoever left in the drop box what is no job file, and what came of it in the cleaning that is under way.
+#[derive(Default)]
+struct Litterers {
+    found: BTreeMap<Uid, Litter>,
+    /// Of whom it was told that he left something.
+    told: BTreeSet<Uid>,
+}
+
+impl Litterers {
+    /// Notes a part of a cleaning; true at its end, when it is told of: once of each user as long as there is anything of his, and what was removed.
+    fn note(&mut self, part: Cleaned) -> bool {
+        for (uid, more) in part.users {
+            let litter =
+                self.found.entry(uid).or_insert_with(|| Litter { name: more.name, ..Litter::default() });
+            litter.removed += more.removed;
+            litter.left += more.left;
+        }
+        if !part.whole {
+            return false;
+        }
+        let found = take(&mut self.found);
+        self.told.retain(|uid| found.get(uid).is_some_and(|litter| litter.left > 0));
+        for (uid, Litter { removed, left, name }) in found {
+            if removed > 0 {
+                log::info!(
+                    "drop/: {removed} of uid {uid} were no job files, or unfinished, for more than a day, and are removed ({name})"
+                );
+            }
+            if left > 0 && self.told.insert(uid) {
+                log::warn!(
+                    "drop/: {left} of uid {uid} are no job files ({name}); they are removed when they are a day old"
+                );
+            }
+        }
+        true
     }
 }
 
@@ -145,8 +225,10 @@ fn fetch(spool: &Spool, job: &Job) -> Result<(), String> {
 
 fn give_back(spool: &Spool, job_file: &str) {
     let read = spool.read_job(job_file).map_err(|e| e.to_string());
-    let file = read.and_then(|file| JobFile::from_bytes(&file.bytes).map_err(|e| e.to_string()));
-    let name = file.map(|file| drop_name(file.token, file.left));
+    let name = read.and_then(|file| {
+        let file = JobFileParts::of(&file.bytes).map_err(|e| e.to_string())?;
+        Ok(drop_name(file.token, file.left))
+    });
     let given = name.and_then(|name| spool.give_back(job_file, &name).map_err(|e| e.to_string()));
     match given {
         Ok(()) => log::info!("{job_file}: was never recorded; back in the drop box"),

@@ -2,10 +2,12 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 /// A set of task indices, kept as sorted, disjoint, non-adjacent inclusive ranges.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+///
+/// Ranges that are not so are no set when they are read: others count on it, and anybody may have written them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct IndexSet(Vec<(u32, u32)>);
 
@@ -159,6 +161,20 @@ impl FromIterator<u32> for IndexSet {
             set.insert(i);
         }
         set
+    }
+}
+
+impl<'de> Deserialize<'de> for IndexSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ranges = Vec::<(u32, u32)>::deserialize(deserializer)?;
+        let apart =
+            |(one, next): (&(u32, u32), &(u32, u32))| one.1.checked_add(1).is_some_and(|end| end < next.0);
+        let is_normal = ranges.iter().all(|(first, last)| first <= last)
+            && ranges.iter().zip(ranges.iter().skip(1)).all(apart);
+        match is_normal {
+            true => Ok(Self(ranges)),
+            false => Err(D::Error::custom("ranges of indices are to be in order, with room between them")),
+        }
     }
 }
 

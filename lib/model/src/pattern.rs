@@ -8,6 +8,10 @@ use core::fmt::Write;
 /// Widest padding; larger widths are taken as this one.
 const MAX_WIDTH: usize = 10;
 
+/// Longest path that the system takes, in bytes. A pattern that is longer when it is written out names no file, and is written out no further: a
+/// few letters could make it any length.
+const MAX_PATH: usize = 4096;
+
 /// What a pattern can speak of.
 #[derive(Clone, Debug)]
 pub struct PatternFields<'a> {
@@ -33,6 +37,9 @@ pub fn expand_pattern(pattern: &str, fields: &PatternFields<'_>) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('%') {
+        if out.len() > MAX_PATH {
+            return out;
+        }
         out.push_str(before);
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         let (width, tail) = after.split_at(digits);
@@ -131,6 +138,20 @@ mod tests {
         }
         assert_eq!(output_path(None, "/home/ann/", &f), "/home/ann/gq-17_3.out");
         assert_eq!(output_path(Some("/x/%j"), "/home/ann", &f), "/x/17");
+    }
+
+    #[test]
+    fn a_pattern_is_written_out_no_further_than_a_path_can_be_long() {
+        let key = RunKey { job: JobId(17), task: TaskIndex(0), run: RunNumber(1) };
+        let name = "n".repeat(1024);
+        let f = PatternFields { key, array: None, name: &name, user: "ann", node: None };
+        assert_eq!(expand_pattern("%x%x%x", &f).len(), 3 * 1024);
+        for many in [8, 60_000] {
+            let path = expand_pattern(&"%x".repeat(many), &f);
+            assert!(path.len() > MAX_PATH && path.len() <= MAX_PATH + 2 * 1024, "{} bytes", path.len());
+        }
+        let plain = "p".repeat(MAX_PATH + 5);
+        assert_eq!(expand_pattern(&plain, &f), plain, "what grows nowhere is shown as it was written");
     }
 
     #[test]

@@ -40,6 +40,29 @@ pub struct JobFile {
     pub items: Vec<Vec<u8>>,
 }
 
+/// A job file's content as it lies in its bytes: room is made for the request alone, since a file of many short strings is many times as large when
+/// each has its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobFileParts<'a> {
+    /// As in [`JobFile`].
+    pub cluster: ClusterId,
+    /// As in [`JobFile`].
+    pub uid: Uid,
+    /// As in [`JobFile`].
+    pub token: Token,
+    /// As in [`JobFile`].
+    pub left: bool,
+    /// As in [`JobFile`].
+    pub spec: JobSpec,
+    /// As in [`JobFile`].
+    pub script: &'a [u8],
+    prep: &'a [u8],
+    /// Byte strings, each ended by a NUL.
+    env: &'a [u8],
+    args: &'a [u8],
+    items: &'a [u8],
+}
+
 /// Why bytes are no job file.
 #[derive(Debug, Error)]
 pub enum JobFileError {
@@ -118,6 +141,20 @@ impl JobFile {
     /// # Errors
     /// [`JobFileError::Torn`] when it may only be unfinished, other errors when it can never be one.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, JobFileError> {
+        let JobFileParts { cluster, uid, token, left, spec, script, prep, env, args, items } =
+            JobFileParts::of(bytes)?;
+        let (env, args, items) = (split(env), split(args), split(items));
+        let (script, prep) = (script.to_vec(), prep.to_vec());
+        Ok(Self { cluster, uid, token, left, spec, env, args, script, prep, items })
+    }
+}
+
+impl<'a> JobFileParts<'a> {
+    /// Reads a file's bytes; what is one for [`JobFile::from_bytes`] is one here.
+    ///
+    /// # Errors
+    /// As [`JobFile::from_bytes`].
+    pub fn of(bytes: &'a [u8]) -> Result<Self, JobFileError> {
         if bytes.len() > MAX_JOB_FILE {
             return Err(JobFileError::TooLarge("the job file", bytes.len(), MAX_JOB_FILE));
         }
@@ -155,14 +192,13 @@ impl JobFile {
         };
         let (spec, env, args, script) = (part(spec)?, part(env)?, part(args)?, part(script)?);
         let (prep, items) = (part(prep)?, part(items)?);
-        if !at.is_empty() {
+        let is_torn = |block: &[u8]| block.last().is_some_and(|byte| *byte != 0);
+        if !at.is_empty() || [env, args, items].into_iter().any(is_torn) {
             return Err(JobFileError::Torn);
         }
         check_items(items)?;
         let spec = serde_json::from_slice(spec)?;
-        let (env, args, items) = (split(env)?, split(args)?, split(items)?);
-        let (script, prep) = (script.to_vec(), prep.to_vec());
-        Ok(Self { cluster, uid, token, left, spec, env, args, script, prep, items })
+        Ok(Self { cluster, uid, token, left, spec, script, prep, env, args, items })
     }
 }
 
@@ -213,12 +249,10 @@ fn join(strings: &[Vec<u8>]) -> Result<Vec<u8>, JobFileError> {
     Ok(out)
 }
 
-fn split(block: &[u8]) -> Result<Vec<Vec<u8>>, JobFileError> {
-    match block.split_last() {
-        None => Ok(Vec::new()),
-        Some((0, body)) => Ok(body.split(|b| *b == 0).map(<[u8]>::to_vec).collect()),
-        Some(_) => Err(JobFileError::Torn),
-    }
+fn split(block: &[u8]) -> Vec<Vec<u8>> {
+    block
+        .strip_suffix(&[0])
+        .map_or_else(Vec::new, |body| body.split(|b| *b == 0).map(<[u8]>::to_vec).collect())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub use ask::{
     ASK_VERSION, Ask, Asked, ClusterView, Failure, ListAsk, MAX_EXPLAINED, MAX_FRAME, MAX_LIST_FRAME,
     MAX_RESERVATION_NAME, MAX_RESERVED, Refusal, RefusalKind, Reply, ReserveAsk, Selection, WaitedEnd,
 };
-pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, sha256_hex};
+pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, JobFileParts, sha256_hex};
 pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_REFUSAL, Order, OrderBody, Report, ReportBody,
     StopWhy,

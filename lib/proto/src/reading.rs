@@ -39,7 +39,9 @@ impl Reading {
     ) -> Result<Look<B>, E> {
         let mut look = Look { letters: Vec::new(), missing: None };
         let mut next = self.next.max(head.lowest);
-        while next <= head.highest && look.letters.len() < most {
+        // The last number there is has none behind it, and would be read for ever.
+        let highest = head.highest.min(Seq(u64::MAX - 1));
+        while next <= highest && look.letters.len() < most {
             let Some(letter) = read(next)?.filter(|letter| letter.seq == next) else {
                 look.missing = Some(next);
                 break;
@@ -96,5 +98,14 @@ mod tests {
         assert_eq!(numbers(&mut reading, &head(1, 6), 9, &[5, 6, 7]), (vec![], None));
         // Its writer keeps nothing below 9.
         assert_eq!(numbers(&mut reading, &head(9, 9), 9, &[7, 8, 9]), (vec![9], None));
+    }
+
+    #[test]
+    fn at_the_end_of_numbers_no_letter_is_read_twice() {
+        let mut reading = Reading::after(Seq(0));
+        let (last, end) = (u64::MAX - 1, u64::MAX);
+        assert_eq!(numbers(&mut reading, &head(last, end), 9, &[last, end]), (vec![last], None));
+        assert_eq!(numbers(&mut reading, &head(last, end), 9, &[last, end]), (vec![], None));
+        assert_eq!(numbers(&mut Reading::after(Seq(end)), &head(0, end), 9, &[last, end]), (vec![], None));
     }
 }

@@ -1,6 +1,7 @@
 //! Folders that can be trusted: who owns them, who may write in them, and in all above them. Makes them, too.
 
 use crate::SpoolError;
+use nix::NixPath;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
@@ -207,7 +208,7 @@ pub(crate) fn listing(folder: impl AsFd) -> nix::Result<Dir> {
 }
 
 /// Looks whether a name is there; never follows a link.
-pub(crate) fn look(folder: impl AsFd, name: &str) -> nix::Result<Option<FileStat>> {
+pub(crate) fn look<N: NixPath + ?Sized>(folder: impl AsFd, name: &N) -> nix::Result<Option<FileStat>> {
     match fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::ENOENT) => Ok(None),

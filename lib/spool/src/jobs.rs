@@ -31,7 +31,7 @@ impl Spool {
         let folder = self.shard_made(shard)?;
         let path = self.dir.join(job_file);
         // Only this process writes in jobs/, so that what was looked at stays so until the rename.
-        if look(folder, &file).map_err(SpoolError::io("look at", &path))?.is_some() {
+        if look(folder, file.as_str()).map_err(SpoolError::io("look at", &path))?.is_some() {
             let waiting = look(&self.drop_box, name).map_err(SpoolError::io("look at", self.drop_dir()))?;
             return if waiting.is_none() {
                 Ok(shard)
@@ -125,7 +125,7 @@ impl Spool {
         let Some(folder) = self.shard(shard, false)? else { return Ok(()) };
         match step(Step::JobRemove, || unlinkat(folder, file.as_str(), UnlinkatFlags::NoRemoveDir)) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
-            Err(_) if matches!(look(folder, &file), Ok(None)) => Ok(()),
+            Err(_) if matches!(look(folder, file.as_str()), Ok(None)) => Ok(()),
             Err(errno) => Err(SpoolError::io("remove", self.dir.join(job_file))(errno)),
         }
     }

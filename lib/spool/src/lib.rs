@@ -22,5 +22,5 @@ pub use intake::Dropped;
 pub use letters::{LetterKind, LetterReader, LetterWriter, MAX_HEAD, MAX_LETTER};
 pub use refusal::{DropError, SpoolError};
 pub use root::Spool;
-pub use scan::{MAX_READY, MAX_READY_PER_USER, STALE};
+pub use scan::{Cleaned, Litter, MAX_READY, MAX_READY_PER_USER, Ready, STALE};
 pub use watch::{Watch, watch};

@@ -146,7 +146,7 @@ impl Spool {
         }
         let name = format!("{number:02x}");
         let path = self.dir.join(JOBS).join(&name);
-        let there = folder::look(&self.jobs, &name).map_err(SpoolError::io("look at", &path))?;
+        let there = folder::look(&self.jobs, name.as_str()).map_err(SpoolError::io("look at", &path))?;
         let opened = match there {
             None if !make => return Ok(None),
             None => {

@@ -5,13 +5,14 @@ use crate::folder::{self, is_kind, look};
 use crate::intake::check_name;
 use crate::{Spool, SpoolError};
 use gq_failpoint::{Step, step};
-use gq_model::{Seconds, Timestamp};
+use gq_model::{Seconds, Timestamp, Uid};
 use nix::dir::{Dir, OwningIter};
 use nix::errno::Errno;
 use nix::fcntl::renameat;
 use nix::sys::stat::FileStat;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 
@@ -25,33 +26,78 @@ pub const STALE: Seconds = Seconds(24 * 60 * 60);
 const MAX_PASSED: usize = 200_000;
 /// Most names that one cleaning removes.
 const MAX_CLEANED: usize = 10_000;
+/// Longest part of a name that is told of, in bytes.
+const MAX_TOLD: usize = 64;
 /// Most files of one name in quarantine.
 const MAX_NAMESAKES: u32 = 1000;
+
+/// A file that was left to be taken up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ready {
+    /// When its content last changed, as its user says: the oldest go first.
+    changed: (i64, i64),
+    /// Its name.
+    pub name: String,
+    /// Whose it is said to be; proved only when it is read.
+    pub uid: Uid,
+    /// Its size in bytes.
+    size: i64,
+    /// When anything of it last changed, as the system says.
+    touched: (i64, i64),
+}
+
+impl Ready {
+    fn of(name: &str, stat: &FileStat) -> Self {
+        let (changed, touched) = ((stat.st_mtime, stat.st_mtime_nsec), (stat.st_ctime, stat.st_ctime_nsec));
+        Self { changed, name: name.to_owned(), uid: Uid(stat.st_uid), size: stat.st_size, touched }
+    }
+
+    /// Whether nobody has touched it for longer than it may be unfinished.
+    pub fn is_stale(&self, now: Timestamp) -> bool {
+        is_past(self.touched.0, now)
+    }
+}
+
+/// What was found of one user that is no job file, and never will be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Litter {
+    /// How much of it was removed, since it was too old.
+    pub removed: u64,
+    /// How much is left, until it is.
+    pub left: u64,
+    /// One of the names, with what cannot be shown written out, and not all of it if it is long.
+    pub name: String,
+}
+
+/// What a cleaning brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Of each user.
+    pub users: BTreeMap<Uid, Litter>,
+    /// Whether it came to the end of the drop box; else the next one goes on there.
+    pub whole: bool,
+}
 
 /// A place in a listing that is too long for one look.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor(Option<OwningIter>);
 
 impl Cursor {
-    /// Hands names to `see`, which says whether to go on, from where the last look stopped to the end of the listing.
-    fn pass(&mut self, folder: &OwnedFd, mut see: impl FnMut(&str) -> bool) -> nix::Result<()> {
+    /// Hands names to `see`, which says whether to go on, from where the last look stopped; true at the end of the listing.
+    fn pass(&mut self, folder: &OwnedFd, mut see: impl FnMut(&CStr) -> bool) -> nix::Result<bool> {
         let mut names = match self.0.take() {
             Some(names) => names,
             None => Dir::into_iter(folder::listing(folder)?),
         };
         for _ in 0..MAX_PASSED {
-            let Some(entry) = names.next() else { return Ok(()) };
+            let Some(entry) = names.next() else { return Ok(true) };
             let entry = entry?;
-            // What no client of ours writes is passed over.
-            let Some(name) = entry.file_name().to_str().ok().filter(|n| check_name(n).is_ok()) else {
-                continue;
-            };
-            if !see(name) {
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") && !see(entry.file_name()) {
                 break;
             }
         }
         self.0 = Some(names);
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -63,17 +109,18 @@ impl Spool {
     ///
     /// # Errors
     /// When the drop box is no longer safe or cannot be listed.
-    pub fn ready(&self) -> Result<Vec<String>, SpoolError> {
+    pub fn ready(&self) -> Result<Vec<Ready>, SpoolError> {
         self.check_drop()?;
-        let mut by_user: BTreeMap<u32, BTreeSet<(i64, i64, String)>> = BTreeMap::new();
+        let mut by_user: BTreeMap<Uid, BTreeSet<Ready>> = BTreeMap::new();
         let mut cursor = self.ready_cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = cursor.pass(&self.drop_box, |name| {
-            if name.ends_with(".job")
+            if let Some(name) = left_name(name)
                 && let Ok(Some(stat)) = look(&self.drop_box, name)
                 && is_kind(&stat, nix::libc::S_IFREG)
             {
-                let files = by_user.entry(stat.st_uid).or_default();
-                files.insert((stat.st_mtime, stat.st_mtime_nsec, name.to_owned()));
+                let file = Ready::of(name, &stat);
+                let files = by_user.entry(file.uid).or_default();
+                files.insert(file);
                 if files.len() > MAX_READY_PER_USER {
                     files.pop_last();
                 }
@@ -84,9 +131,7 @@ impl Spool {
         let mut ready = Vec::new();
         while ready.len() < MAX_READY && !by_user.is_empty() {
             by_user.retain(|_, files| {
-                if let Some((_, _, name)) = files.pop_first() {
-                    ready.push(name);
-                }
+                ready.extend(files.pop_first());
                 !files.is_empty()
             });
         }
@@ -94,30 +139,46 @@ impl Spool {
         Ok(ready)
     }
 
-    /// Removes unfinished files (`.s.*`) older than [`STALE`] and returns their names; each is logged.
+    /// Removes what is older than [`STALE`] and no file that is left to be taken up: unfinished files (`.s.*`), and whatever else users made under
+    /// names, or of kinds, that no client of ours makes. A folder that is not empty stays. At most so much at a time that others wait for no longer
+    /// than a moment.
     ///
     /// `now` is compared with what the file system says of a file's last change.
     ///
     /// # Errors
     /// When the drop box is no longer safe or cannot be listed.
-    pub fn clean(&self, now: Timestamp) -> Result<Vec<String>, SpoolError> {
+    pub fn clean(&self, now: Timestamp) -> Result<Cleaned, SpoolError> {
         self.check_drop()?;
-        let mut removed = Vec::new();
+        let (mut users, mut removed) = (BTreeMap::<Uid, Litter>::new(), 0);
         let mut cursor = self.clean_cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = cursor.pass(&self.drop_box, |name| {
-            if name.starts_with(".s.")
-                && let Ok(Some(stat)) = look(&self.drop_box, name)
-                && is_stale(&stat, now)
-                && step(Step::DropClean, || unlinkat(&self.drop_box, name, UnlinkatFlags::NoRemoveDir))
-                    .is_ok()
-            {
-                log::info!("drop/{name}: unfinished for more than a day, removed (uid {})", stat.st_uid);
-                removed.push(name.to_owned());
+            let Ok(Some(stat)) = look(&self.drop_box, name) else { return true };
+            let is_file = is_kind(&stat, nix::libc::S_IFREG);
+            if is_file && left_name(name).is_some() {
+                return true;
             }
-            removed.len() < MAX_CLEANED
+            let is_gone = is_stale(&stat, now) && self.remove_litter(name, &stat);
+            // One that a client may be writing is no litter yet.
+            if is_gone || !(is_file && name.to_bytes().starts_with(b".s.") && is_ours(name)) {
+                let litter = users
+                    .entry(Uid(stat.st_uid))
+                    .or_insert_with(|| Litter { name: told(name), ..Litter::default() });
+                litter.removed += u64::from(is_gone);
+                litter.left += u64::from(!is_gone);
+                removed += usize::from(is_gone);
+            }
+            removed < MAX_CLEANED
         });
-        passed.map_err(SpoolError::io("list", self.drop_dir()))?;
-        Ok(removed)
+        let whole = passed.map_err(SpoolError::io("list", self.drop_dir()))?;
+        Ok(Cleaned { users, whole })
+    }
+
+    fn remove_litter(&self, name: &CStr, stat: &FileStat) -> bool {
+        let how = match is_kind(stat, nix::libc::S_IFDIR) {
+            true => UnlinkatFlags::RemoveDir,
+            false => UnlinkatFlags::NoRemoveDir,
+        };
+        step(Step::DropClean, || unlinkat(&self.drop_box, name, how)).is_ok()
     }
 
     /// Moves a malformed file out of the drop box into quarantine, where people can look at it.
@@ -130,14 +191,14 @@ impl Spool {
         let failed = |errno| SpoolError::io("move to quarantine", self.drop_dir().join(name))(errno);
         for count in 0..MAX_NAMESAKES {
             let new = if count == 0 { name.to_owned() } else { format!("{name}.{count}") };
-            if look(&self.quarantine, &new).map_err(failed)?.is_some() {
+            if look(&self.quarantine, new.as_str()).map_err(failed)?.is_some() {
                 continue;
             }
             let moved =
                 step(Step::DropQuarantine, || renameat(&self.drop_box, name, &self.quarantine, new.as_str()));
             return match moved {
                 Ok(()) => Ok(()),
-                Err(Errno::ENOENT) if matches!(look(&self.quarantine, &new), Ok(Some(_))) => Ok(()),
+                Err(Errno::ENOENT) if matches!(look(&self.quarantine, new.as_str()), Ok(Some(_))) => Ok(()),
                 Err(errno) => Err(failed(errno)),
             };
         }
@@ -145,6 +206,27 @@ impl Spool {
     }
 }
 
+/// A name as clients of ours may give one.
+fn is_ours(name: &CStr) -> bool {
+    name.to_str().is_ok_and(|name| check_name(name).is_ok())
+}
+
+/// The name of a file that is left to be taken up.
+fn left_name(name: &CStr) -> Option<&str> {
+    name.to_str().ok().filter(|name| name.ends_with(".job") && check_name(name).is_ok())
+}
+
+fn told(name: &CStr) -> String {
+    let bytes = name.to_bytes();
+    let (some, more) = bytes.split_at_checked(MAX_TOLD).unwrap_or((bytes, &[]));
+    format!("{}{}", some.escape_ascii(), if more.is_empty() { "" } else { "..." })
+}
+
+/// Its user can set the one time to any, and the other one not at all.
 fn is_stale(stat: &FileStat, now: Timestamp) -> bool {
-    !is_kind(stat, nix::libc::S_IFDIR) && Timestamp::from_secs(stat.st_mtime).after(STALE) < now
+    is_past(stat.st_mtime.min(stat.st_ctime), now)
+}
+
+fn is_past(seconds: i64, now: Timestamp) -> bool {
+    Timestamp::from_secs(seconds).after(STALE) < now
 }

@@ -32,6 +32,11 @@ impl Site {
         DropClient::open(&self.dir).unwrap()
     }
 
+    /// The names that are left to be taken up.
+    fn ready(&self) -> Vec<String> {
+        self.spool.ready().unwrap().into_iter().map(|file| file.name).collect()
+    }
+
     /// A path in the drop box.
     fn drop(&self, name: &str) -> PathBuf {
         self.dir.join("drop").join(name)

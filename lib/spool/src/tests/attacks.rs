@@ -109,7 +109,7 @@ fn odd_names_are_neither_listed_nor_opened() {
         std::fs::write(site.dir.join("drop").join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
     }
     site.put("good.job", b"x");
-    assert_eq!(site.spool.ready().unwrap(), ["good.job"]);
+    assert_eq!(site.ready(), ["good.job"]);
 }
 
 /// A user who replaces his file without pause gets one of his versions taken, or none: never a mix of two.

@@ -89,7 +89,7 @@ fn a_job_left_offline_is_found_by_the_next_look() {
     assert!(site.spool.ready().unwrap().is_empty());
     client.offline(TOKEN).unwrap();
     client.offline(TOKEN).unwrap();
-    let ready = site.spool.ready().unwrap();
+    let ready = site.ready();
     assert_eq!(ready, ["abababababababababababababababab.job"]);
     assert_eq!(site.spool.read_drop(&ready[0]).unwrap().bytes, b"later");
 }
@@ -104,7 +104,7 @@ fn nobodys_heap_of_files_hides_another_users() {
     if is_root() {
         site.put("zzz.job", b"a");
         std::os::unix::fs::chown(site.drop("zzz.job"), Some(12345), None).unwrap();
-        let ready = site.spool.ready().unwrap();
+        let ready = site.ready();
         assert_eq!(ready.len(), MAX_READY_PER_USER + 1);
         assert!(ready.iter().take(2).any(|name| name == "zzz.job"), "{ready:?}");
         assert_eq!(site.spool.read_drop("zzz.job").unwrap().uid, Uid(12345));
@@ -121,11 +121,59 @@ fn only_old_unfinished_files_are_cleaned_away() {
             std::fs::File::open(site.drop(name)).unwrap().set_modified(old).unwrap();
         }
     }
-    std::fs::create_dir(site.drop(".s.folder")).unwrap();
-    assert_eq!(site.spool.clean(now()).unwrap(), [".s.old"]);
-    assert!(site.spool.clean(now()).unwrap().is_empty());
-    assert_eq!(site.spool.clean(now().after(Seconds(STALE.0 + 60))).unwrap(), [".s.new"]);
-    assert!(site.drop("old.job").exists() && site.drop("other").exists());
+    let removed = |at| {
+        let cleaned = site.spool.clean(at).unwrap();
+        assert!(cleaned.whole);
+        cleaned.users.values().map(|litter| (litter.removed, litter.left)).collect::<Vec<_>>()
+    };
+    assert_eq!(removed(now()), [(2, 0)]);
+    assert!(!site.drop(".s.old").exists() && !site.drop("other").exists());
+    assert!(removed(now()).is_empty());
+    assert_eq!(removed(now().after(Seconds(STALE.0 + 60))), [(1, 0)]);
+    assert!(!site.drop(".s.new").exists());
+    assert!(site.drop("old.job").exists(), "what is left to be taken up is for whoever takes it up");
+}
+
+#[test]
+fn whatever_users_leave_in_the_drop_box_is_counted_and_goes_after_its_time() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let site = Site::new();
+    let names: [&[u8]; 7] =
+        [b"a\nb", b"\xff\xfe.job", b"a b.job", b"\x1b[2J", &[b'y'; 255], b"plain", b".s.\n"];
+    for name in names {
+        std::fs::write(site.dir.join("drop").join(std::ffi::OsStr::from_bytes(name)), "x").unwrap();
+    }
+    std::fs::create_dir(site.drop("folder")).unwrap();
+    std::fs::create_dir_all(site.drop("full/folder")).unwrap();
+    std::os::unix::fs::symlink("/etc/shadow", site.drop("link.job")).unwrap();
+    nix::unistd::mkfifo(&site.drop("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    site.put(".s.new", b"being written");
+    // A time in the future keeps nothing.
+    let future = SystemTime::now() + Duration::from_secs(STALE.0 * 100);
+    std::fs::File::open(site.drop("plain")).unwrap().set_modified(future).unwrap();
+    let me = Uid(nix::unistd::Uid::effective().as_raw());
+    let look = |at| site.spool.clean(at).unwrap().users.remove(&me).unwrap();
+    let litter = look(now());
+    assert_eq!((litter.removed, litter.left), (0, 11));
+    assert!(litter.name.bytes().all(|b| b.is_ascii_graphic() || b == b' ') && litter.name.len() < 300);
+    let later = now().after(Seconds(STALE.0 + 60));
+    let litter = look(later);
+    assert_eq!((litter.removed, litter.left), (11, 1), "and the folder that is not empty stays");
+    let left: Vec<_> =
+        std::fs::read_dir(site.dir.join("drop")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["full"]);
+}
+
+#[test]
+fn a_cleaning_stops_after_so_much_and_the_next_one_goes_on() {
+    let site = Site::new();
+    let many = 10_300;
+    (0..many).for_each(|n| site.put(&format!("junk{n}"), b""));
+    let later = now().after(Seconds(STALE.0 + 60));
+    let (first, second) = (site.spool.clean(later).unwrap(), site.spool.clean(later).unwrap());
+    let removed = |cleaned: &crate::Cleaned| cleaned.users.values().map(|litter| litter.removed).sum::<u64>();
+    assert_eq!((first.whole, removed(&first), second.whole), (false, 10_000, true));
+    assert_eq!(removed(&second), many - 10_000);
 }
 
 #[test]

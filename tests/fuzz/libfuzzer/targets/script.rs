@@ -1,0 +1,2 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(|input: &[u8]| gq_fuzz::run("script", input));
