@@ -55,6 +55,10 @@ fn a_run_has_a_group_of_its_own_which_goes_with_it() {
     let mut groups = group_folders(&lab.read("seen"));
     groups.retain(|group| group.ends_with(&key));
     assert!(!groups.is_empty(), "{}", lab.read("seen"));
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let most = number("/proc/sys/kernel/pid_max").min(number("/proc/sys/kernel/threads-max")).unwrap() / 3;
+    let bound = groups.iter().find_map(|group| number(group.join("pids.max").to_str()?));
+    assert_eq!(bound, Some(most), "it leaves processes for others");
     lab.file("go", "");
     assert_eq!(job.ended(), End::Completed);
     assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");

@@ -1,6 +1,7 @@
-//! Which test answers which public report of another queue's fault, and which fault of the matrix; and why some have none. The reports
+//! Which test answers which public report of another queue's fault, which fault of the matrix, and which attack; and why some have none. The reports
 //! are those of the themes that make up the life of a job and the loss of anything; the tests tell of the faults where they stand.
 
+mod attacks;
 mod life;
 mod loss;
 mod matrix;
@@ -49,7 +50,7 @@ fn exists(test: &str) -> bool {
     let words: Vec<&str> = test.split("::").collect();
     let [krate, module, name] = words[..] else { return false };
     let folder = match krate {
-        "it" | "world" => root.join("tests").join(krate),
+        "it" | "world" | "fuzz" => root.join("tests").join(krate),
         _ => root.join("lib").join(krate),
     };
     let head = format!("fn {name}()");
@@ -100,6 +101,14 @@ fn every_report_has_a_test_or_a_word_why_not() {
 fn every_fault_of_the_matrix_has_a_test_or_a_word_why_not() {
     let faults = matrix::ANSWERS.iter().map(|answer| answer.what).collect();
     let wrong = wrong(&faults, matrix::ANSWERS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_attack_has_a_test_or_a_word_why_not() {
+    let attacks: BTreeSet<&str> = attacks::ANSWERS.iter().map(|answer| answer.what).collect();
+    assert_eq!(attacks.len(), 35, "as many as are known");
+    let wrong = wrong(&attacks, attacks::ANSWERS);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -17,7 +17,8 @@ fn orders(folder: &Path) -> Vec<(PathBuf, Order)> {
     let mut paths: Vec<PathBuf> =
         names.filter(|path| path.extension().is_some_and(|e| e == "order")).collect();
     paths.sort();
-    paths.into_iter().map(|path| (path.clone(), unseal(&fs::read(path).unwrap()).unwrap())).collect()
+    // One that is being written is not one yet.
+    paths.into_iter().filter_map(|path| Some((path.clone(), unseal(&fs::read(path).ok()?).ok()?))).collect()
 }
 
 /// Writes a file as `gqd` does.
