@@ -1,5 +1,5 @@
 //! Attacks of ordinary users on an installation of root's: what they forge in the drop box and on the socket, what they hold
-//! open, whom they try to reach. Each is really done. No fuzzing; see the crates for that.
+//! open, whom they try to reach. Each is really done. How much of anything they may have is told in `bounds`; fuzzing is `tests/fuzz`.
 #![expect(
     unsafe_code,
     clippy::undocumented_unsafe_blocks,
@@ -32,7 +32,7 @@ use std::{
 /// Of `fcntl`: which signal tells the holder of a lease that somebody waits. One that ends nobody, here.
 const F_SETSIG: i32 = 10;
 
-fn installation() -> Option<(Lab, Owner, Owner)> {
+pub fn installation() -> Option<(Lab, Owner, Owner)> {
     let [gq, ann, ben] = accounts(["daemon", "nobody", "games"])?;
     let lab = Plan::new().node("n1", &cards(1)).installed_for(&gq.name).start();
     // Homes are made.
@@ -43,7 +43,7 @@ fn installation() -> Option<(Lab, Owner, Owner)> {
 }
 
 /// Does something in a thread that is this user's, for files and sockets alike.
-fn as_user<T: Send>(user: &Owner, work: impl FnOnce() -> T + Send) -> T {
+pub fn as_user<T: Send>(user: &Owner, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // The calls themselves change one thread; the functions of the C library would change all.
@@ -60,14 +60,14 @@ fn as_user<T: Send>(user: &Owner, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-fn socket(lab: &Lab) -> UnixStream {
+pub fn socket(lab: &Lab) -> UnixStream {
     let stream = UnixStream::connect(lab.dir().join("run/gqd.sock")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream
 }
 
 /// Sends a frame that says it is so long, and returns the answer; none when the connection was closed.
-fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
+pub fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
     let mut stream = socket(lab);
     // Who is refused early does not hear all.
     let _ = stream.write_all(&len.to_le_bytes()).and_then(|()| stream.write_all(bytes));
@@ -78,12 +78,12 @@ fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(&answer).ok()
 }
 
-fn ask(lab: &Lab, what: &Value) -> Value {
+pub fn ask(lab: &Lab, what: &Value) -> Value {
     let text = json!({"v": 1, "ask": what}).to_string();
     frame(lab, text.len() as u32, text.as_bytes()).unwrap_or_else(|| panic!("no answer to {text}"))
 }
 
-fn kind(answer: &Value) -> &str {
+pub fn kind(answer: &Value) -> &str {
     answer["Refused"]["kind"].as_str().unwrap_or("taken")
 }
 
@@ -91,7 +91,7 @@ fn cluster(lab: &Lab) -> ClusterId {
     fs::read_to_string(lab.dir().join("spool/cluster.uuid")).unwrap().trim().parse().unwrap()
 }
 
-fn honest(lab: &Lab, user: &Owner, token: Token) -> JobFile {
+pub fn honest(lab: &Lab, user: &Owner, token: Token) -> JobFile {
     let spec = json!({"name": "n", "work_dir": lab.work(&user.name), "umask": 18});
     JobFile {
         cluster: cluster(lab),
@@ -107,21 +107,21 @@ fn honest(lab: &Lab, user: &Owner, token: Token) -> JobFile {
     }
 }
 
-fn drop_path(lab: &Lab, token: Token) -> PathBuf {
+pub fn drop_path(lab: &Lab, token: Token) -> PathBuf {
     lab.dir().join(format!("spool/drop/.s.{token}"))
 }
 
-fn put(path: &Path, mode: u32, bytes: &[u8]) {
+pub fn put(path: &Path, mode: u32, bytes: &[u8]) {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(mode)).unwrap();
     file.write_all(bytes).unwrap();
 }
 
-fn submit<'a>(lab: &'a Lab, user: &Owner, words: &[&str]) -> Job<'a> {
+pub fn submit<'a>(lab: &'a Lab, user: &Owner, words: &[&str]) -> Job<'a> {
     lab.job(&finish(lab.client_of(user, "gqsub").arg("--parsable").args(words)).ok())
 }
 
-fn named(lab: &Lab, token: Token) -> Value {
+pub fn named(lab: &Lab, token: Token) -> Value {
     ask(lab, &json!({"Submit": {"token": token}}))
 }
 

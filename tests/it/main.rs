@@ -8,6 +8,7 @@
 
 mod arrays;
 mod attacks;
+mod bounds;
 mod cards;
 mod conf;
 mod container;

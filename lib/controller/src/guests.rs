@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-/// Most connections at a time (root's and our own always find room), if there are files enough.
+/// Most connections at a time (root's and our own are not counted), if there are files enough.
 const MAX_CONNECTIONS: usize = 4096;
 /// Fewest.
 const MIN_CONNECTIONS: usize = 8;
@@ -72,19 +72,17 @@ impl Guests {
     /// oldest that only waits.
     pub(crate) fn enter(&self, conn: &Arc<Conn>, uid: Uid) -> Option<Guest<'_>> {
         let mut inside = self.lock();
-        let own = inside.users.get(&uid).map_or(0, BTreeMap::len);
-        let is_counted = uid != Uid(0) && uid != self.own;
-        if is_counted && own >= self.most_of_one() {
-            return None;
-        }
-        if is_counted && inside.total >= self.room && !inside.make_room(own + 1) {
-            return None;
-        }
         let (number, waits) = (inside.next, Arc::new(AtomicBool::new(true)));
         inside.next += 1;
-        inside.total += 1;
-        let seat = Seat { conn: Arc::clone(conn), waits: Arc::clone(&waits) };
-        inside.users.entry(uid).or_default().insert(number, seat);
+        if uid != Uid(0) && uid != self.own {
+            let own = inside.users.get(&uid).map_or(0, BTreeMap::len);
+            if own >= self.most_of_one() || (inside.total >= self.room && !inside.make_room(own + 1)) {
+                return None;
+            }
+            inside.total += 1;
+            let seat = Seat { conn: Arc::clone(conn), waits: Arc::clone(&waits) };
+            inside.users.entry(uid).or_default().insert(number, seat);
+        }
         Some(Guest { guests: self, uid, number, waits })
     }
 

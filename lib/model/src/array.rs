@@ -1,7 +1,10 @@
 //! Arrays as they are asked for: `0-99`, `1-9:2`, `1,4,7-9`, `[3,4,9]`, and `%K` for so many at a time.
 
 use crate::IndexSet;
-use alloc::string::{String, ToString};
+use alloc::{
+    string::{String, ToString},
+    vec::Vec,
+};
 use core::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +14,8 @@ pub const MAX_TASKS: u64 = 4_000_000;
 pub const MAX_RANGES: usize = 16_384;
 /// Longest text of an array, in bytes.
 const MAX_TEXT: usize = 64 << 10;
+/// Most ranges and single indices that are put together to a set, where some of them meet.
+const MAX_PIECES: usize = 4 * MAX_RANGES;
 
 /// An array: its tasks, and how many may run at a time. Its serial form is its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +74,7 @@ impl IndexSet {
             Some(rest) => rest.strip_suffix(']').ok_or(ArrayError::Syntax)?,
             None => text,
         };
-        let (mut set, mut count, mut step_said) = (Self::default(), 0u64, 1u32);
+        let (mut pieces, mut count, mut step_said) = (Vec::new(), 0u64, 1u32);
         for part in inner.split(',') {
             let (range, step) = match part.split_once(':') {
                 Some((range, step)) => (range, number(step)?),
@@ -89,18 +94,20 @@ impl IndexSet {
                 return Err(ArrayError::TooMany);
             }
             if step == 1 {
-                set.insert_range(first, last);
+                pieces.push((first, last));
             } else {
-                if u64::from((last - first) / step) > MAX_RANGES as u64 {
+                if u64::from((last - first) / step) >= (MAX_PIECES - pieces.len()) as u64 {
                     return Err(ArrayError::TooScattered);
                 }
-                for index in (first..=last).step_by(step as usize) {
-                    set.insert(index);
-                }
+                pieces.extend((first..=last).step_by(step as usize).map(|index| (index, index)));
             }
-            if set.ranges().len() > MAX_RANGES {
+            if pieces.len() >= MAX_PIECES {
                 return Err(ArrayError::TooScattered);
             }
+        }
+        let set = Self::of_ranges(pieces);
+        if set.ranges().len() > MAX_RANGES {
+            return Err(ArrayError::TooScattered);
         }
         Ok((set, step_said))
     }
@@ -196,5 +203,17 @@ mod tests {
         }
         assert_eq!("0-9999999:2".parse::<ArrayAsk>(), Err(ArrayError::TooMany));
         assert_eq!("0-999999:2".parse::<ArrayAsk>(), Err(ArrayError::TooScattered));
+    }
+
+    /// Four kilobytes of these took seconds: every index was put before all others, and then between two of them.
+    #[test]
+    fn ranges_that_fill_each_others_holes_are_put_together_at_once_or_refused() {
+        let holes = |from: u32, width: u32| {
+            alloc::format!("{from}-{}:2,{}-{}:2", from + width, from + 1, from + width - 1)
+        };
+        let few: ArrayAsk = [holes(400, 100), holes(0, 200), holes(200, 200)].join(",").parse().unwrap();
+        assert_eq!(few.tasks.ranges(), [(0, 500)]);
+        let many: Vec<String> = (0..100).rev().map(|n| holes(n * 32_010, 32_000)).collect();
+        assert_eq!(many.join(",").parse::<ArrayAsk>(), Err(ArrayError::TooScattered));
     }
 }

@@ -16,6 +16,19 @@ impl IndexSet {
     pub fn range(first: u32, last: u32) -> Self {
         if last < first { Self::default() } else { Self(alloc::vec![(first, last)]) }
     }
+    /// The set of all these ranges, `first` before `last` in each, in any order: sorted once, however many there are.
+    pub(crate) fn of_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
+        ranges.sort_unstable();
+        let mut set: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match set.last_mut().filter(|(_, end)| first <= end.saturating_add(1)) {
+                Some((_, end)) => *end = last.max(*end),
+                None => set.push((first, last)),
+            }
+        }
+        set.shrink_to_fit();
+        Self(set)
+    }
     /// How many indices the set has.
     pub fn len(&self) -> u64 {
         self.0.iter().map(|(a, b)| u64::from(b - a) + 1).sum()
