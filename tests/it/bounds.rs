@@ -65,7 +65,6 @@ fn left(lab: &Lab, user: &Owner) -> usize {
     entries.filter(|e| e.metadata().is_ok_and(|meta| meta.uid() == user.uid)).count()
 }
 
-/// Attack 7.
 #[test]
 fn a_heap_of_one_users_files_hides_nobodys_job_and_fills_no_log() {
     let Some((lab, ann, ben)) = installation() else { return };
@@ -89,7 +88,6 @@ fn a_heap_of_one_users_files_hides_nobodys_job_and_fills_no_log() {
     assert!((1..4).contains(&told), "{told} lines");
 }
 
-/// Attack 7.
 #[test]
 fn odd_names_in_the_drop_box_are_told_of_once_and_go_after_their_time() {
     let Some((lab, ann, ben)) = installation() else { return };
@@ -123,7 +121,7 @@ fn odd_names_in_the_drop_box_are_told_of_once_and_go_after_their_time() {
     );
 }
 
-/// Attack 14: each is refused by a word, also as many of them at once as come in, and takes no more memory than a few do.
+/// Each is refused by a word, also as many of them at once as come in, and takes no more memory than a few do.
 #[test]
 fn no_json_is_a_bomb() {
     let Some((lab, ann, ben)) = installation() else { return };
@@ -165,7 +163,7 @@ fn no_json_is_a_bomb() {
     is_answered(&lab, &ben);
 }
 
-/// Attack 14: a file of eight million empty strings was two hundred megabytes.
+/// A file of eight million empty strings was two hundred megabytes.
 #[test]
 fn a_job_file_of_many_short_strings_takes_no_more_than_its_size() {
     let Some((lab, ann, _)) = installation() else { return };
@@ -189,7 +187,7 @@ fn a_job_file_of_many_short_strings_takes_no_more_than_its_size() {
     assert!(more < 150 << 10, "{more} KiB more");
 }
 
-/// Attacks 15 and 16: over the socket, and in job files that no client of ours wrote.
+/// Over the socket, and in job files that no client of ours wrote.
 #[test]
 fn numbers_and_counts_of_any_size_are_refused_or_borne() {
     let Some((lab, ann, ben)) = installation() else { return };
@@ -281,7 +279,7 @@ fn numbers_and_counts_of_any_size_are_refused_or_borne() {
     assert!(lab.gqd.pid() == pid && !lab.gqd.said().contains("panicked"), "{}", lab.gqd.said());
 }
 
-/// Attack 15: jobs that wait for each other in a ring, as far as that can be said, and arrays of many ranges whose tasks another array waits for.
+/// Jobs that wait for each other in a ring, as far as that can be said, and arrays of many ranges whose tasks another array waits for.
 #[test]
 fn rings_of_dependencies_are_refused() {
     let lab = Plan::new().node("n1", &cards(0)).start();
@@ -295,7 +293,7 @@ fn rings_of_dependencies_are_refused() {
     assert_ne!(update(&(&ids[2], &ids[2])).code, 0, "nor does a job wait for itself");
 }
 
-/// Attack 17: half a head, half a frame, an answer that nobody reads, a connection that says nothing; and the greatest number of each.
+/// Half a head, half a frame, an answer that nobody reads, a connection that says nothing; and the greatest number of each.
 #[test]
 fn whoever_says_half_and_reads_nothing_keeps_nobody_waiting() {
     let Some((lab, ann, ben)) = installation() else { return };
@@ -334,7 +332,7 @@ fn whoever_says_half_and_reads_nothing_keeps_nobody_waiting() {
     });
 }
 
-/// Attack 17: files that are passed along with what is asked do not stay open, in a connection that lives on.
+/// Files that are passed along with what is asked do not stay open, in a connection that lives on.
 #[test]
 fn files_passed_along_do_not_pile_up() {
     let Some((lab, ann, ben)) = installation() else { return };
@@ -357,7 +355,7 @@ fn files_passed_along_do_not_pile_up() {
     is_answered(&lab, &ben);
 }
 
-/// Attack 18: where there are few files, and users enough to hold every place, whoever has most gives one up.
+/// Where there are few files, and users enough to hold every place, whoever has most gives one up.
 #[test]
 fn users_who_hold_every_place_give_one_up_to_who_has_none() {
     let Some((lab, ..)) = installation() else { return };

@@ -44,6 +44,8 @@ pub(super) const ANSWERS: &[Answer] = &[
             "spool::attacks::the_size_is_refused_before_anything_is_read",
             "spool::attacks::odd_names_are_neither_listed_nor_opened",
             "spool::drop_box::nobodys_heap_of_files_hides_another_users",
+            "it::bounds::a_heap_of_one_users_files_hides_nobodys_job_and_fills_no_log",
+            "it::bounds::odd_names_in_the_drop_box_are_told_of_once_and_go_after_their_time",
         ],
     ),
     // What a user names.
@@ -94,19 +96,34 @@ pub(super) const ANSWERS: &[Answer] = &[
         ],
     ),
     // What is read.
-    by("bombs of JSON", &[FUZZ, "it::attacks::whatever_comes_over_the_socket_others_are_answered"]),
+    by(
+        "bombs of JSON",
+        &[
+            FUZZ,
+            "it::bounds::no_json_is_a_bomb",
+            "it::bounds::a_job_file_of_many_short_strings_takes_no_more_than_its_size",
+        ],
+    ),
     by(
         "arrays, ranges and dependencies without end",
-        &[FUZZ, "it::steering::ids_may_be_named_twice_and_in_ranges"],
+        &[
+            FUZZ,
+            "it::bounds::numbers_and_counts_of_any_size_are_refused_or_borne",
+            "it::bounds::rings_of_dependencies_are_refused",
+        ],
     ),
-    by("times and sizes beyond every number", &[FUZZ]),
+    by(
+        "times and sizes beyond every number",
+        &[FUZZ, "it::bounds::numbers_and_counts_of_any_size_are_refused_or_borne"],
+    ),
     by(
         "who is slow, silent or many",
         &[
             "it::attacks::whatever_comes_over_the_socket_others_are_answered",
             "ipc::conn::a_frame_that_comes_in_drops_has_a_time_as_a_whole",
             "ipc::conn::a_frame_that_is_read_in_drops_has_a_time_as_a_whole",
-            "ipc::conn::files_that_are_sent_along_do_not_stay_open_here",
+            "it::bounds::whoever_says_half_and_reads_nothing_keeps_nobody_waiting",
+            "it::bounds::files_passed_along_do_not_pile_up",
             "controller::guests::whoever_has_most_gives_a_place_up_to_one_who_has_fewer",
         ],
     ),
@@ -114,7 +131,7 @@ pub(super) const ANSWERS: &[Answer] = &[
         "no file is left to open",
         &[
             "it::attacks::a_gqd_that_is_short_of_files_lives_and_hears_others",
-            "it::resources::a_gqd_without_files_left_goes_on_when_it_has_some",
+            "it::bounds::users_who_hold_every_place_give_one_up_to_who_has_none",
         ],
     ),
     // What a job does.
