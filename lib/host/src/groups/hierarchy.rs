@@ -44,6 +44,9 @@ pub(super) fn place(hierarchies: &[Hierarchy], bound: Bound, name: &str) -> io::
         return done.or_else(|e| old.map_or(Err(e), |old| tried(old, bound, name)));
     };
     match of_version_one(controller) {
+        Some(_) if bound == Bound::Cpus => Err(io::Error::other(
+            "a group for cpu time in version 1 would cost a short run more than all else; version 2 bounds it",
+        )),
         Some(old) => tried(old, bound, name),
         None => {
             let above = beside(two()?);

@@ -95,13 +95,7 @@ impl Place {
 
     fn bound_cpus(&self, cpus: u32) -> io::Result<()> {
         let quota = u64::from(cpus.max(1)) * PERIOD;
-        match self.version {
-            Version::One => {
-                self.write("cpu.cfs_period_us", &PERIOD.to_string())?;
-                self.write("cpu.cfs_quota_us", &quota.to_string())
-            }
-            Version::Two => self.write("cpu.max", &format!("{quota} {PERIOD}")),
-        }
+        self.write("cpu.max", &format!("{quota} {PERIOD}"))
     }
 
     /// Has the processes of a group stand still that are members of these places: made when it is not there yet, entered by all, however fast
