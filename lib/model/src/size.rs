@@ -40,20 +40,22 @@ pub fn parse_size(text: &str) -> Result<MiB, SizeError> {
     let unit =
         unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B').filter(|u| !u.is_empty())).unwrap_or(&unit);
     let shift = match unit {
-        "K" => {
-            return if fraction.is_none() { Ok(MiB(whole.div_ceil(1024))) } else { Err(SizeError::Syntax) };
-        }
-        "" | "M" => 0,
-        "G" => 10,
-        "T" => 20,
-        "P" => 30,
+        "K" if fraction.is_some() => return Err(SizeError::Syntax),
+        "K" => None,
+        "" | "M" => Some(0),
+        "G" => Some(10),
+        "T" => Some(20),
+        "P" => Some(30),
         _ => return Err(SizeError::Syntax),
     };
-    let extra = match fraction {
-        None => 0,
-        Some(f) => fraction_of(f, shift)?,
+    let size = match shift {
+        None => whole.div_ceil(1024),
+        Some(shift) => {
+            let extra = fraction.map_or(Ok(0), |fraction| fraction_of(fraction, shift))?;
+            let size = whole.checked_mul(1 << shift).and_then(|size| size.checked_add(extra));
+            size.ok_or(SizeError::TooLarge)?
+        }
     };
-    let size = whole.checked_mul(1 << shift).and_then(|m| m.checked_add(extra)).ok_or(SizeError::TooLarge)?;
     if size > 1 << 43 { Err(SizeError::TooLarge) } else { Ok(MiB(size)) }
 }
 
@@ -111,6 +113,23 @@ mod tests {
         }
         for text in ["99999999999999999999M", "18446744073709551615G", "16384P"] {
             assert_eq!(parse_size(text), Err(SizeError::TooLarge), "{text}");
+        }
+    }
+
+    /// In kibibytes any number was taken.
+    #[test]
+    fn the_largest_size_is_the_same_in_every_unit() {
+        for (unit, largest) in
+            [("K", 1u64 << 53), ("M", 1 << 43), ("G", 1 << 33), ("T", 1 << 23), ("P", 1 << 13)]
+        {
+            assert_eq!(parse_size(&alloc::format!("{largest}{unit}")), Ok(MiB(1 << 43)), "{unit}");
+            for more in [largest + 1, u64::MAX] {
+                assert_eq!(
+                    parse_size(&alloc::format!("{more}{unit}")),
+                    Err(SizeError::TooLarge),
+                    "{more}{unit}"
+                );
+            }
         }
     }
 }
