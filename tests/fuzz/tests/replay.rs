@@ -2,9 +2,11 @@
 //! changes of a run again that printed this seed.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+use fastrand::Rng;
 use gq_fuzz::{TARGETS, Target};
 use std::{
     fs,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
 };
@@ -12,7 +14,7 @@ use std::{
 /// The seed when none is said: a run of the tests is the same as the last one.
 const SEED: u64 = 20;
 /// Most changes of an input.
-const CHANGES: u64 = 4;
+const CHANGES: usize = 4;
 /// Words that mean something somewhere.
 #[rustfmt::skip]
 const TOKENS: [&[u8]; 32] = [
@@ -21,25 +23,10 @@ const TOKENS: [&[u8]; 32] = [
     b"-", b"--", b"@", b"+", b" ",
 ];
 
-/// The splitmix generator.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    /// Below `end`; 0 when that is 0.
-    fn below(&mut self, end: usize) -> usize {
-        self.next().checked_rem(end as u64).unwrap_or(0) as usize
-    }
-    fn range(&mut self, len: usize) -> std::ops::Range<usize> {
-        let (a, b) = (self.below(len + 1), self.below(len + 1));
-        a.min(b)..a.max(b).min(a.min(b) + 64)
-    }
+/// A part of so many bytes, not a long one.
+fn part(dice: &mut Rng, len: usize) -> Range<usize> {
+    let (a, b) = (dice.usize(..=len), dice.usize(..=len));
+    a.min(b)..a.max(b).min(a.min(b) + 64)
 }
 
 fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
@@ -52,29 +39,29 @@ fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-fn change(dice: &mut Dice, input: &mut Vec<u8>, others: &[(String, Vec<u8>)]) {
-    let at = dice.below(input.len() + 1);
-    match dice.below(7) {
+fn change(dice: &mut Rng, input: &mut Vec<u8>, others: &[(String, Vec<u8>)]) {
+    let at = dice.usize(..=input.len());
+    match dice.u8(..7) {
         0 => {
-            let bit = 1 << dice.below(8);
+            let bit = 1 << dice.u8(..8);
             input.get_mut(at).into_iter().for_each(|byte| *byte ^= bit);
         }
-        1 => drop(input.drain(dice.range(input.len()))),
+        1 => drop(input.drain(part(dice, input.len()))),
         2 => {
-            let again = input[dice.range(input.len())].to_vec();
+            let again = input[part(dice, input.len())].to_vec();
             drop(input.splice(at..at, again));
         }
         3 | 4 => {
-            let token = TOKENS[dice.below(TOKENS.len())];
+            let token = TOKENS[dice.usize(..TOKENS.len())];
             drop(input.splice(at..at, token.iter().copied()));
         }
         5 => {
-            let other = &others[dice.below(others.len())].1;
-            let piece = other[dice.range(other.len())].to_vec();
+            let other = &others[dice.usize(..others.len())].1;
+            let piece = other[part(dice, other.len())].to_vec();
             drop(input.splice(at..at, piece));
         }
         _ => {
-            let token = TOKENS[dice.below(TOKENS.len())];
+            let token = TOKENS[dice.usize(..TOKENS.len())];
             let end = (at + token.len()).min(input.len());
             drop(input.splice(at..end, token.iter().copied()));
         }
@@ -96,11 +83,11 @@ fn replay(name: &str) {
         try_on(target, input, file);
     }
     println!("{name}: seed {seed}, {} changed inputs", target.rounds);
-    let mut dice = Dice(seed);
+    let mut dice = Rng::with_seed(seed);
     for round in 0..target.rounds {
-        let (file, input) = &files[dice.below(files.len())];
+        let (file, input) = &files[dice.usize(..files.len())];
         let mut input = input.clone();
-        for _ in 0..=dice.below(CHANGES as usize) {
+        for _ in 0..dice.usize(1..=CHANGES) {
             change(&mut dice, &mut input, &files);
         }
         try_on(target, &input, &format!("seed {seed}, round {round}, a change of {file}"));
