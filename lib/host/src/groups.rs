@@ -136,14 +136,17 @@ impl Group {
         self.0.iter().filter(move |place| !is_elsewhere || !place.is_for_suspension_alone())
     }
 
+    /// Where it is bounded in this.
+    fn bounding(&self, bound: Bound) -> Option<&Place> {
+        self.0.iter().find(|place| place.bounds.contains(&bound))
+    }
+
     /// Has all its processes stand still, whatever they are sent but to be killed; says whether that can be here.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn freeze(&self) -> io::Result<bool> {
-        let Some(place) = self.0.iter().find(|place| place.bounds.contains(&Bound::Suspension)) else {
-            return Ok(false);
-        };
+        let Some(place) = self.bounding(Bound::Suspension) else { return Ok(false) };
         place.freeze_with(self.usual())?;
         Ok(true)
     }
@@ -153,7 +156,7 @@ impl Group {
     /// # Errors
     /// When the kernel refuses.
     pub fn thaw(&self) -> io::Result<()> {
-        let place = self.0.iter().find(|place| place.bounds.contains(&Bound::Suspension));
+        let place = self.bounding(Bound::Suspension);
         place.map_or(Ok(()), |place| unless_gone(place.freeze(false), ()))
     }
 
@@ -188,8 +191,7 @@ impl Group {
 
     /// Whether a process of it was killed because its memory was not enough.
     pub fn ran_out_of_memory(&self) -> bool {
-        let bounding = self.0.iter().find(|place| place.bounds.contains(&Bound::Memory));
-        bounding.is_some_and(Place::ran_out_of_memory)
+        self.bounding(Bound::Memory).is_some_and(Place::ran_out_of_memory)
     }
 
     /// Removes it.

@@ -4,6 +4,7 @@ use gq_model::{BootId, MiB, Timestamp};
 use std::{
     fs,
     io::{self, Read},
+    path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -70,6 +71,11 @@ pub fn words(error: &io::Error) -> String {
         Some(number) => nix::errno::Errno::from_raw(number).desc().to_owned(),
         None => error.to_string(),
     }
+}
+
+/// Says of an error where it was; its kind stays.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |e| io::Error::new(e.kind(), format!("{}: {}", path.display(), words(&e)))
 }
 
 /// Whether an error says that the machine has no room, processes, descriptors or memory left.

@@ -1,6 +1,7 @@
 //! Folders of which a run sees its own, empty at first, whatever else stands there: in a mount namespace of its own, which goes with its last
 //! process. So do shared memory and queues of System V, which lie in no folder.
 
+use crate::machine::at;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
@@ -25,10 +26,7 @@ pub fn make_private(folders: &[PathBuf], scratch: &Path) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)?;
     // What is mounted later on the machine is seen here too, and nothing of this there.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
-    folders.iter().try_for_each(|folder| {
-        cover(folder, scratch)
-            .map_err(|e| io::Error::new(e.kind(), format!("{}: {}", folder.display(), crate::words(&e))))
-    })
+    folders.iter().try_for_each(|folder| cover(folder, scratch).map_err(at(folder)))
 }
 
 fn cover(folder: &Path, scratch: &Path) -> io::Result<()> {

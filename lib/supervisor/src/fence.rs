@@ -90,8 +90,10 @@ impl Fence {
     /// Asks all processes of the run to end, stopped ones too.
     pub fn terminate(&mut self) {
         self.signal(number::TERM, SignalTo::All);
-        self.stopped = true;
-        self.go_on();
+        self.thaw();
+        // Also those that stopped themselves.
+        self.stopped = false;
+        self.signal(number::CONT, SignalTo::All);
     }
 
     /// Begins to kill all processes of the run; rounds follow until none is left.

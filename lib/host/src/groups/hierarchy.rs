@@ -1,7 +1,7 @@
 //! What hierarchies are mounted, this process's own group in each, and where in them groups of runs can be made.
 
-use super::place::{Limits, Place, Version, at, make_folder, unless_gone};
-use crate::devices::Devices;
+use super::place::{Limits, Place, Version, make_folder, unless_gone};
+use crate::{devices::Devices, machine::at};
 use gq_model::{Bound, MiB};
 use std::{
     fs, io,

@@ -2,6 +2,7 @@
 
 use crate::{
     devices::Devices,
+    machine::at,
     process::{pidfd_open, pidfd_signal},
 };
 use gq_model::{Bound, MiB};
@@ -170,11 +171,6 @@ impl Place {
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
         kills.is_some_and(|kills| kills > 0)
     }
-}
-
-/// Says of an error where it was.
-pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
-    move |e| io::Error::new(e.kind(), format!("{}: {}", path.display(), crate::words(&e)))
 }
 
 /// What is gone is as good as done.
