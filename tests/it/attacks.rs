@@ -66,11 +66,16 @@ pub fn socket(lab: &Lab) -> UnixStream {
     stream
 }
 
-/// Sends a frame that says it is so long, and returns the answer; none when the connection was closed.
-pub fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
+/// Sends a frame that says it is so long, and waits for nothing.
+pub fn say(lab: &Lab, len: u32, bytes: &[u8]) -> UnixStream {
     let mut stream = socket(lab);
     // Who is refused early does not hear all.
     let _ = stream.write_all(&len.to_le_bytes()).and_then(|()| stream.write_all(bytes));
+    stream
+}
+
+/// The answer to what was said; none when the connection was closed.
+pub fn answer(stream: &mut UnixStream) -> Option<Value> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).ok()?;
     let mut answer = vec![0; u32::from_le_bytes(head) as usize];
@@ -78,8 +83,18 @@ pub fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(&answer).ok()
 }
 
+/// As [`say`], with the answer.
+pub fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
+    answer(&mut say(lab, len, bytes))
+}
+
+/// An ask in words.
+pub fn asked(what: &Value) -> String {
+    json!({"v": 1, "ask": what}).to_string()
+}
+
 pub fn ask(lab: &Lab, what: &Value) -> Value {
-    let text = json!({"v": 1, "ask": what}).to_string();
+    let text = asked(what);
     frame(lab, text.len() as u32, text.as_bytes()).unwrap_or_else(|| panic!("no answer to {text}"))
 }
 
@@ -217,12 +232,10 @@ fn a_token_that_is_named_again_is_the_same_job() {
     let token = Token([7; 16]);
     let numbers: Vec<Value> = as_user(&ann, || {
         put(&drop_path(&lab, token), 0o640, &honest(&lab, &ann, token).to_bytes().unwrap());
-        let text = json!({"v": 1, "ask": {"Submit": {"token": token}}}).to_string();
+        let text = asked(&json!({"Submit": {"token": token}}));
         for _ in 0..3 {
             // It asks, and is gone before it is answered.
-            let mut stream = socket(&lab);
-            stream.write_all(&(text.len() as u32).to_le_bytes()).unwrap();
-            stream.write_all(text.as_bytes()).unwrap();
+            drop(say(&lab, text.len() as u32, text.as_bytes()));
         }
         (0..3).map(|_| named(&lab, token)["Submitted"]["job"].clone()).collect()
     });

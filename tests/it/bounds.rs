@@ -2,7 +2,10 @@
 //! `at_full_size_nobody_waits_a_second`, which is run by hand; here it is told that nothing of his had to end first.
 
 use crate::{
-    attacks::{as_user, ask, drop_path, frame, honest, installation, kind, named, put, socket, submit},
+    attacks::{
+        self, answer, as_user, ask, asked, drop_path, frame, honest, installation, kind, named, put, socket,
+        submit,
+    },
     lab::{Lab, Owner, Plan, accounts, cards, finish, until},
 };
 use gq_model::{End, Token};
@@ -12,7 +15,7 @@ use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{IoSlice, Read, Write},
+    io::{IoSlice, Write},
     os::{
         fd::AsRawFd,
         unix::{ffi::OsStrExt, net::UnixStream},
@@ -33,25 +36,9 @@ fn is_answered(lab: &Lab, user: &Owner) {
     assert_eq!(submit(lab, user, &["--wrap", "true"]).ended(), End::Completed);
 }
 
-/// Sends a frame and waits for nothing.
-fn say(lab: &Lab, text: &[u8]) -> UnixStream {
-    let mut stream = socket(lab);
-    // Who is refused is not heard to the end.
-    let _ = stream.write_all(&(text.len() as u32).to_le_bytes()).and_then(|()| stream.write_all(text));
-    stream
-}
-
-/// The answer to what was said; none when the connection was closed.
-fn answer(stream: &mut UnixStream) -> Option<Value> {
-    let mut head = [0; 4];
-    stream.read_exact(&mut head).ok()?;
-    let mut bytes = vec![0; u32::from_le_bytes(head) as usize];
-    stream.read_exact(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok()
-}
-
-fn asked(what: &Value) -> Vec<u8> {
-    json!({"v": 1, "ask": what}).to_string().into_bytes()
+/// Sends a frame of this and waits for nothing.
+fn say(lab: &Lab, text: &str) -> UnixStream {
+    attacks::say(lab, text.len() as u32, text.as_bytes())
 }
 
 fn drop_box(lab: &Lab) -> PathBuf {
@@ -152,9 +139,8 @@ fn no_json_is_a_bomb() {
         assert!(frame(&lab, 64 << 20, &[b'"'; 1000]).is_none(), "sixty-four megabytes are not even read");
         std::thread::scope(|threads| {
             for _ in 0..30 {
-                threads.spawn(|| {
-                    assert_eq!(answer(&mut say(&lab, names.as_bytes())).as_ref().map(kind), Some("Usage"))
-                });
+                threads
+                    .spawn(|| assert_eq!(answer(&mut say(&lab, &names)).as_ref().map(kind), Some("Usage")));
             }
         });
     });
@@ -235,8 +221,8 @@ fn numbers_and_counts_of_any_size_are_refused_or_borne() {
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let shown = format!("{:.120}", more.to_string());
             let text = asked(&json!({"TestOnly": {"spec": spec}}));
-            let told =
-                frame(&lab, text.len() as u32, &text).unwrap_or_else(|| panic!("no answer to {shown}"));
+            let told = frame(&lab, text.len() as u32, text.as_bytes())
+                .unwrap_or_else(|| panic!("no answer to {shown}"));
             assert!(
                 ["Usage", "Policy", "NotPermitted", "NoSuchJob", "taken"].contains(&kind(&told)),
                 "{shown}: {told}"
@@ -344,7 +330,7 @@ fn files_passed_along_do_not_pile_up() {
         let fds = [null.as_raw_fd(); 200];
         let (head, along) = ((text.len() as u32).to_le_bytes(), [ControlMessage::ScmRights(&fds)]);
         for _ in 0..50 {
-            let whole = [IoSlice::new(&head), IoSlice::new(&text)];
+            let whole = [IoSlice::new(&head), IoSlice::new(text.as_bytes())];
             sendmsg::<()>(stream.as_raw_fd(), &whole, &along, MsgFlags::empty(), None).unwrap();
             assert_eq!(answer(&mut stream).as_ref().map(kind), Some("taken"));
         }
@@ -369,8 +355,9 @@ fn users_who_hold_every_place_give_one_up_to_who_has_none() {
     let mut open: Vec<UnixStream> = rest.iter().flat_map(connect).collect();
     let ping = asked(&json!("Ping"));
     let inside = |stream: &mut UnixStream| {
-        let sent =
-            stream.write_all(&(ping.len() as u32).to_le_bytes()).and_then(|()| stream.write_all(&ping));
+        let sent = stream
+            .write_all(&(ping.len() as u32).to_le_bytes())
+            .and_then(|()| stream.write_all(ping.as_bytes()));
         sent.is_ok() && answer(stream).is_some_and(|told| kind(&told) == "taken")
     };
     assert!(open.iter_mut().all(inside), "eight places, two for each");

@@ -1,12 +1,12 @@
 //! Ending: cancels, signals and suspensions of jobs as they are, however their processes hide, whatever they do just then,
 //! and wherever their node is. One end each, and cards that are free once.
 
-use crate::lab::{Dice, Job, Lab, Plan, cards, group_folders, living_parent, program_path, until};
+use crate::lab::{Dice, Job, Lab, Plan, cards, is_frozen, living_parent, program_path, until};
 use gq_model::{End, JobState, Reason};
 use std::{
     fs,
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -40,11 +40,7 @@ fn process(pid: i32) -> Option<char> {
 
 /// Whether a process is in a group that stands still, or is stopped, or waits in its vfork for a child that is.
 fn stands_still(lab: &Lab, pid: i32) -> bool {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let has_frozen = |group: &PathBuf| {
-        fs::read_to_string(group.join("cgroup.events")).is_ok_and(|events| events.contains("frozen 1"))
-    };
-    if group_folders(&groups).iter().any(has_frozen) {
+    if is_frozen(pid) {
         return true;
     }
     let is_stopped_child = |child: i32| living_parent(child) == Some(pid) && process(child) == Some('T');
@@ -411,11 +407,15 @@ fn a_job_belongs_to_gqnode_and_not_to_the_session_of_its_submission() {
     assert_eq!(fs::read_to_string(format!("/proc/{supervisor}/comm")).unwrap(), "gqstep\n");
     assert_eq!(living_parent(supervisor), Some(lab.node("n1").pid()));
     let cgroup = |pid| fs::read_to_string(Path::new("/proc").join(format!("{pid}")).join("cgroup")).unwrap();
-    // In a group of its own below that of gqnode, or in the same.
+    // In a group of its own below that of gqnode, or beside it in version 2, or in the same.
     let own = format!("{}.0.1", job.id);
     let is_there = |(its, of_node): (&str, &str)| {
-        let below = its.strip_prefix(of_node).map(|below| below.trim_start_matches('/'));
-        below.is_some_and(|below| below.is_empty() || below.starts_with("gq-") && below.ends_with(&own))
+        let above = of_node.rsplit_once('/').filter(|_| of_node.starts_with("0::")).map(|(above, _)| above);
+        let is_below = |group: &str| {
+            let below = its.strip_prefix(group).map(|below| below.trim_start_matches('/'));
+            below.is_some_and(|below| below.starts_with("gq-") && below.ends_with(&own))
+        };
+        its == of_node || is_below(of_node) || above.is_some_and(is_below)
     };
     let (its, of_node) = (cgroup(pid), cgroup(lab.node("n1").pid()));
     assert_eq!(its.lines().count(), of_node.lines().count());

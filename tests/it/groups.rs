@@ -4,7 +4,7 @@
 use crate::{
     cards::with_driver,
     crash::kill_the_supervisor,
-    lab::{Job, Lab, Plan, cards, group_folders, living_parent, until},
+    lab::{Job, Lab, Plan, cards, group_folders, is_frozen, living_parent, until},
 };
 use gq_model::{End, Reason};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
@@ -209,11 +209,7 @@ fn a_suspended_job_stands_still_whoever_would_have_it_go_on() {
     for _ in 0..3 {
         lab.ctl(&format!("suspend {id}"));
         job.when("is suspended", |view| view["state"] == "SUSPENDED");
-        let folders = group_folders(&fs::read_to_string(format!("/proc/{}/cgroup", pids()[0])).unwrap());
-        let is_frozen = |folder: &PathBuf| {
-            fs::read_to_string(folder.join("cgroup.events")).is_ok_and(|text| text.contains("frozen 1"))
-        };
-        until("its group stands still", || folders.iter().any(is_frozen).then_some(()));
+        until("its group stands still", || is_frozen(pids()[0].parse().unwrap()).then_some(()));
         let stood = lab.read("ticks");
         assert_eq!(
             lab.submit("", &format!("kill -CONT {}; sleep 0.2", pids().join(" "))).ended(),

@@ -24,7 +24,7 @@ pub use dice::Dice;
 pub use disk::Disk;
 pub use job::Job;
 pub use plan::{Owner, Plan};
-pub use sweep::{group_folders, living_parent};
+pub use sweep::{group_folders, is_frozen, living_parent};
 
 use serde_json::Value;
 use std::{
@@ -368,6 +368,16 @@ pub fn accounts<const N: usize>(names: [&str; N]) -> Option<[Owner; N]> {
         eprintln!("left out: not all of {names:?} have an account here");
     }
     found.ok()
+}
+
+/// Whether this tracer works here; it is told when it does not.
+pub fn can_trace(tracer: &[&str]) -> bool {
+    let tried = tracer.split_first().map(|(first, rest)| Command::new(first).args(rest).arg("true").output());
+    let works = tried.is_some_and(|done| done.is_ok_and(|done| done.status.success()));
+    if !works {
+        eprintln!("left out: {} is not here, or may not trace", tracer.first().unwrap_or(&"a tracer"));
+    }
+    works
 }
 
 /// Runs a command to its end.

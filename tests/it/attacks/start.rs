@@ -1,14 +1,8 @@
 //! What stands at the beginning: who answers at the socket, and becoming the user.
 
 use super::{as_user, installation, submit};
-use crate::lab::{Plan, accounts, cards, finish, until};
-use std::{
-    fs,
-    io::Read,
-    os::unix::net::UnixListener,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use crate::lab::{Plan, accounts, can_trace, cards, finish, until};
+use std::{fs, io::Read, os::unix::net::UnixListener, time::Duration};
 
 /// CVE-2024-35235 and its like: somebody else listens where `gqd` should.
 #[test]
@@ -42,10 +36,7 @@ fn a_client_tells_nothing_to_who_is_not_gqd() {
 #[test]
 fn who_cannot_become_the_user_runs_nothing() {
     let Some([gq, ann]) = accounts(["daemon", "nobody"]) else { return };
-    let traces =
-        Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
-    if !traces.is_ok_and(|status| status.success()) {
-        eprintln!("left out: strace is not here, or may not trace");
+    if !can_trace(&["strace", "-qq", "-o", "/dev/null"]) {
         return;
     }
     let lab = Plan::new().node("n1", &cards(1)).installed_for(&gq.name).start();

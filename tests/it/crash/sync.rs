@@ -1,7 +1,7 @@
 //! A sync that fails, once: the system may have dropped what it could not write and says no more of it, so it is never tried again. Whoever synced
 //! acknowledges nothing more, says why and ends; the next start takes up what is there. Whatever was acknowledged is there.
 
-use crate::lab::{Daemon, Lab, until};
+use crate::lab::{Daemon, Lab, can_trace, until};
 use gq_model::End;
 use nix::sys::signal::Signal;
 use std::{
@@ -20,12 +20,7 @@ fn failing_sync(lab: &Lab, number: u32) -> Option<Vec<String>> {
     let mut all: Vec<String> = tracer.split(' ').map(str::to_owned).collect();
     all.extend(["-o".to_owned(), lab.dir().join("syncs").display().to_string()]);
     all.extend(["-e".to_owned(), format!("inject=fsync,fdatasync:error=EIO:when={number}")]);
-    let works = Command::new(&all[0]).args(&all[1..]).arg("true").output();
-    if !works.is_ok_and(|done| done.status.success()) {
-        eprintln!("left out: strace is not here, or may not trace");
-        return None;
-    }
-    Some(all)
+    can_trace(&all.iter().map(String::as_str).collect::<Vec<_>>()).then_some(all)
 }
 
 /// Runs a job while the syncs of a daemon fail in turn: in the first life the first, in the second the second, until none is left that would. Each

@@ -93,12 +93,23 @@ pub fn group_folders(told: &str) -> Vec<PathBuf> {
     all.filter(|folder| folder.is_dir()).collect()
 }
 
+/// Whether a process is in a control group that stands still.
+pub fn is_frozen(pid: i32) -> bool {
+    let told = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let events = |folder: PathBuf| fs::read_to_string(folder.join("cgroup.events")).unwrap_or_default();
+    group_folders(&told).into_iter().any(|folder| events(folder).contains("frozen 1"))
+}
+
 /// Removes the control groups that its nodes left when they were killed.
 pub fn remove_groups(dir: &Path) {
     let id = fs::read_to_string(dir.join("spool/cluster.uuid")).unwrap_or_default();
     let mark = format!("gq-{}-", id.trim());
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    for node in group_folders(&own).into_iter().flat_map(fs::read_dir).flatten().flatten() {
+    // They lie below its own group in version 1, and beside it in version 2.
+    let around =
+        |folder: PathBuf| [Some(folder.clone()), folder.parent().map(Path::to_owned)].into_iter().flatten();
+    let folders: BTreeSet<PathBuf> = group_folders(&own).into_iter().flat_map(around).collect();
+    for node in folders.into_iter().flat_map(fs::read_dir).flatten().flatten() {
         if node.file_name().to_str().is_some_and(|name| name.starts_with(&mark)) {
             for run in fs::read_dir(node.path()).into_iter().flatten().flatten() {
                 let _ = fs::remove_dir(run.path());
