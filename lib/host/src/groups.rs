@@ -168,8 +168,10 @@ impl Group {
         let mut found = BTreeSet::new();
         for place in &self.0 {
             let members = place.members()?;
-            if !members.is_empty() && !place.kills_at_once()? {
-                members.iter().try_for_each(|pid| place.kill(*pid))?;
+            if !members.is_empty() {
+                // All at once passes over a process whose first thread has ended.
+                let left = if place.kills_at_once()? { place.members()? } else { members.clone() };
+                left.iter().try_for_each(|pid| place.kill(*pid))?;
             }
             found.extend(members);
         }
