@@ -1,6 +1,7 @@
 //! Takes a job file in the drop box for a submission, after every proof (owner, cluster, token, content), as the site's submit hook lets it pass.
 
 use crate::submit_hook::{Refused, Request, SubmitHook};
+use gq_cluster::Role;
 use gq_engine::{Actor, Submission};
 use gq_model::{ClusterId, JobSpec, Token, Uid};
 use gq_proto::{JobFile, JobFileError, Refusal, RefusalKind, sha256_hex};
@@ -52,7 +53,7 @@ impl Intake {
         drop_name: &str,
         token: Token,
         by: Option<Uid>,
-        is_admin: impl FnOnce(Uid) -> bool,
+        role: impl FnOnce(Uid) -> Role,
     ) -> Result<Submission, NotTaken> {
         let found = self.spool.read_drop(drop_name).map_err(not_read)?;
         if by.is_some_and(|uid| uid != found.uid) {
@@ -77,9 +78,9 @@ impl Intake {
                 format!("the job file proves nothing: {rule}"),
             )));
         }
-        let by = Actor { uid: found.uid, admin: is_admin(found.uid) };
+        let by = Actor { uid: found.uid, role: role(found.uid) };
         let user = self.name_of(found.uid);
-        let request = Request { uid: by.uid, user: &user, admin: by.admin, script: Some(&file.script) };
+        let request = Request { uid: by.uid, user: &user, admin: by.is_admin(), script: Some(&file.script) };
         let passed = self.hook.pass(&request, file.spec).map_err(|no| match no {
             Refused::Said(refusal) => NotTaken::Never(refusal),
             Refused::Failed(refusal) => NotTaken::NotYet(refusal),

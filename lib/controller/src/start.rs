@@ -15,6 +15,7 @@ use crate::{
     policy::policy_of,
     post::Post,
     program::Surroundings,
+    refusals::Refusals,
     silence::Silence,
     snapshot::Snapshots,
     standing::Standings,
@@ -228,6 +229,7 @@ fn open_up(
         forecaster,
         room: door::room(gq_daemon::open_files()),
         greeters: AtomicUsize::new(0),
+        refusals: Refusals::default(),
         dropped,
     });
     let mail = Mail {

@@ -82,14 +82,14 @@ impl Upkeep {
         if board.degraded.is_some() {
             return Ok(());
         }
-        let is_admin = |uid: Uid| board.policy.is_admin(uid);
+        let role = |uid: Uid| board.policy.role(uid);
         for name in self.spool.ready()? {
             let Some(token) = name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) else {
                 log::warn!("drop/{name}: not a token, set aside");
                 self.spool.quarantine(&name)?;
                 continue;
             };
-            match self.intake.take(&name, token, None, is_admin) {
+            match self.intake.take(&name, token, None, role) {
                 Ok(submission) => {
                     if self.words.send(Word::Found(Box::new(submission))).is_err() {
                         return Ok(());

@@ -235,6 +235,50 @@ pub enum Ask {
     Node(Head),
 }
 
+macro_rules! verbs {
+    ($($ask:pat => $word:literal,)*) => {
+        impl Ask {
+            /// All words of [`Ask::verb`], each once.
+            pub const VERBS: &[&'static str] = &[$($word),*];
+
+            /// What is asked, in a word.
+            pub const fn verb(&self) -> &'static str {
+                match self { $($ask => $word,)* }
+            }
+        }
+    };
+}
+
+verbs! {
+    Self::Ping => "ping",
+    Self::Submit { .. } => "submit",
+    Self::TestOnly { .. } => "test a request",
+    Self::List(_) => "list jobs",
+    Self::Nodes => "list nodes",
+    Self::Partitions => "list partitions",
+    Self::Wait { .. } => "wait for a job",
+    Self::JobFile { .. } => "find a job file",
+    Self::Cancel { .. } => "cancel",
+    Self::Hold { .. } => "hold",
+    Self::Release { .. } => "release",
+    Self::Requeue { .. } => "requeue",
+    Self::Suspend { .. } => "suspend",
+    Self::Continue { .. } => "continue",
+    Self::Update { .. } => "update",
+    Self::Drain { .. } => "drain",
+    Self::Resume { .. } => "resume a node",
+    Self::Fence { .. } => "fence",
+    Self::Forget { .. } => "forget",
+    Self::Reserve(_) => "reserve",
+    Self::Unreserve { .. } => "unreserve",
+    Self::Reservations => "list reservations",
+    Self::Priorities { .. } => "list priorities",
+    Self::Shares => "list shares",
+    Self::Reload => "reload",
+    Self::Shutdown => "shut down",
+    Self::Node(_) => "be a node",
+}
+
 /// What kind of refusal it is; the client's exit code follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalKind {
