@@ -72,10 +72,12 @@ impl Door {
                 let viewer = Viewer::new(&board.policy, uid);
                 let looked_up = failures.iter().take(MAX_LOOKED_UP);
                 let hidden = looked_up.filter(|failure| self.hides(board, &viewer, failure));
+                let hidden = hidden.map(|failure| (&failure.what, "it is hidden from this user"));
                 let may_not = failures.iter().filter(|f| f.refusal.kind == RefusalKind::NotPermitted);
+                let may_not = may_not.map(|failure| (&failure.what, failure.refusal.text.as_str()));
                 let mut all = may_not.chain(hidden);
-                let Some(first) = all.next() else { return };
-                let first = format!("{}: {}", first.what, first.refusal.text);
+                let Some((what, text)) = all.next() else { return };
+                let first = format!("{what}: {text}");
                 match all.count() {
                     0 => first,
                     more => format!("{first}, and {more} more"),
