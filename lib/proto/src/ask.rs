@@ -188,14 +188,14 @@ pub enum Ask {
         /// What.
         changes: Vec<Change>,
     },
-    /// Start nothing more on these nodes (admins). Answer: [`Reply::Done`].
+    /// Start nothing more on these nodes (operators and admins). Answer: [`Reply::Done`].
     Drain {
         /// Which nodes.
         nodes: Vec<NodeName>,
         /// Why.
         reason: String,
     },
-    /// Use these nodes again (admins). Answer: [`Reply::Done`].
+    /// Use these nodes again (operators and admins). Answer: [`Reply::Done`].
     Resume {
         /// Which nodes.
         nodes: Vec<NodeName>,
