@@ -315,7 +315,7 @@ fn what_is_private_is_to_others_as_if_it_were_not_there() {
     let why = all(other, &["--why", &own.id.to_string()]);
     assert!(why.contains("private") && !why.contains(&format!("job {} ", runs.id)), "{why}");
     let nodes = |user: &Owner| -> Value { serde_json::from_str(&all(user, &["--nodes", "--json"])).unwrap() };
-    let holder = |user: &Owner| nodes(user)["nodes"][0]["cards"][0]["job"].clone();
+    let holder = |user: &Owner| nodes(user)["nodes"][0]["gpus"][0]["job"].clone();
     assert_eq!(holder(other), "private");
     assert_eq!(holder(owner), runs.id.to_string());
     for (user, sees) in [(other, false), (owner, true), (coordinator, true), (admin, true)] {
@@ -425,4 +425,23 @@ fn nobody_fills_the_log_with_what_he_is_refused_or_forges_a_line_of_it() {
     let stranger = &parts[3];
     assert!(is_denied(&said_by(&lab, stranger, &[Ask::Reload])[0]));
     assert!(lab.gqd.said().contains(&format!("uid {}: refused: reload: ", stranger.uid)));
+    // What he leaves in the drop box is looked at again and again, and told no more often.
+    let drop = lab.dir().join("spool/drop");
+    let begin = lab.gqd.said().lines().count();
+    as_user(other, || {
+        for n in 0..40_u8 {
+            let path = drop.join(format!("{}.job", Token([n; 16])));
+            fs::write(&path, if n % 2 == 0 { "no job" } else { "" }).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        }
+    });
+    let told = || {
+        let log = lab.gqd.said();
+        log.lines().skip(begin).filter(|line| line.contains(" drop/")).count()
+    };
+    until("it is told", || (told() > 0).then_some(()));
+    until("it is looked at", || {
+        (fs::read_dir(lab.dir().join("spool/quarantine")).unwrap().count() >= 20).then_some(())
+    });
+    assert!(told() <= 10, "{}", lab.gqd.said());
 }

@@ -1,11 +1,13 @@
-//! Refusals: what is refused for want of rights stands in the log, a line for each request, but of one user no more lines than can be
-//! read: the rest is counted. Never decides who may.
+//! Refusals: what is refused for want of rights, or of what lies in the drop box, stands in the log, a line for each, but of one user no
+//! more lines than can be read: the rest is counted. Never decides who may.
 
 use crate::{board::Board, door::Door, viewer::Viewer};
 use gq_model::{JobRef, Uid};
 use gq_proto::{Failure, RefusalKind, Reply};
+use gq_spool::Spool;
 use std::{
     collections::BTreeMap,
+    os::unix::fs::MetadataExt,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -34,6 +36,22 @@ struct Count {
 pub(crate) struct Refusals(Mutex<BTreeMap<Option<Uid>, Count>>);
 
 impl Refusals {
+    /// Logs what is said of a file in the drop box, which is its owner's doing.
+    pub(crate) fn log_file(&self, spool: &Spool, name: &str, words: &str) {
+        let owner = std::fs::symlink_metadata(spool.drop_dir().join(name)).map(|file| Uid(file.uid()));
+        match owner {
+            Ok(uid) => self.log(uid, &format!("drop/{name}: {words}")),
+            Err(error) => log::warn!("drop/{name}: {words} ({error})"),
+        }
+    }
+
+    /// Logs one refusal.
+    fn log(&self, uid: Uid, words: &str) {
+        for line in self.lines(Instant::now(), uid, words) {
+            log::warn!("{line}");
+        }
+    }
+
     /// The lines that are to be logged of a refusal now; those of users whose time is over come first.
     fn lines(&self, now: Instant, uid: Uid, words: &str) -> Vec<String> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +103,7 @@ impl Door {
             }
             _ => return,
         };
-        self.log_refusal(uid, &format!("{verb}: {told}"));
+        self.refusals.log(uid, &format!("{verb}: {told}"));
     }
 
     /// Whether a failure keeps from its reader that there is such a job.
@@ -95,13 +113,6 @@ impl Door {
                 .what
                 .parse::<JobRef>()
                 .is_ok_and(|named| self.is_hidden(board, viewer, named.job).unwrap_or(false))
-    }
-
-    /// Logs one refusal.
-    fn log_refusal(&self, uid: Uid, words: &str) {
-        for line in self.refusals.lines(Instant::now(), uid, words) {
-            log::warn!("{line}");
-        }
     }
 }
 

@@ -248,6 +248,7 @@ fn open_up(
         wall: wall.clone(),
         words: tell.clone(),
         database: place.database(),
+        refusals: Refusals::default(),
         keep: config.cluster.job_file_keep,
     };
     let words = tell.clone();

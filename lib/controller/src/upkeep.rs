@@ -4,6 +4,7 @@ use crate::{
     board::Wall,
     hub::{Word, ago},
     intake::{Intake, NotTaken},
+    refusals::Refusals,
 };
 use crossbeam_channel::Sender;
 use gq_cluster::{Cluster, Job};
@@ -34,6 +35,8 @@ pub(crate) struct Upkeep {
     pub(crate) wall: Wall,
     pub(crate) words: Sender<Word>,
     pub(crate) database: PathBuf,
+    /// What was logged of what lies in the drop box.
+    pub(crate) refusals: Refusals,
     /// How long the file of an ended job is kept.
     pub(crate) keep: Seconds,
 }
@@ -85,7 +88,7 @@ impl Upkeep {
         let role = |uid: Uid| board.policy.role(uid);
         for name in self.spool.ready()? {
             let Some(token) = name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) else {
-                log::warn!("drop/{name}: not a token, set aside");
+                self.refusals.log_file(&self.spool, &name, "not a token, set aside");
                 self.spool.quarantine(&name)?;
                 continue;
             };
@@ -95,9 +98,9 @@ impl Upkeep {
                         return Ok(());
                     }
                 }
-                Err(NotTaken::NotYet(why)) => log::info!("drop/{name}: {}", why.text),
+                Err(NotTaken::NotYet(why)) => self.refusals.log_file(&self.spool, &name, &why.text),
                 Err(NotTaken::Never(why)) => {
-                    log::warn!("drop/{name}: {}; set aside", why.text);
+                    self.refusals.log_file(&self.spool, &name, &format!("{}; set aside", why.text));
                     self.spool.quarantine(&name)?;
                 }
             }
