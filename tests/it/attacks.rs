@@ -1,23 +1,22 @@
 //! Attacks of ordinary users on an installation of root's: what they forge in the drop box and on the socket, what they hold
 //! open, whom they try to reach. Each is really done. How much of anything they may have is told in `bounds`; fuzzing is `tests/fuzz`.
-#![expect(
-    unsafe_code,
-    clippy::undocumented_unsafe_blocks,
-    reason = "becoming a user in one thread, and leases, have no safe calls"
-)]
+#![expect(unsafe_code, clippy::undocumented_unsafe_blocks, reason = "leases have no safe calls")]
 
 mod files;
 mod start;
 mod stolen;
 
-use crate::lab::{Job, Lab, Owner, Plan, accounts, cards, finish, program_path, until};
+use crate::lab::{
+    Job, Lab, Owner, Plan, accounts, as_user, ask, asked, cards, finish, frame, kind, program_path, say,
+    socket, until,
+};
 use gq_model::{ClusterId, End, JobState, Reason, Token, Uid};
 use gq_proto::JobFile;
 use nix::libc;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File, OpenOptions},
-    io::{Read, Write},
+    io::Write,
     os::{
         fd::AsRawFd,
         unix::{
@@ -40,66 +39,6 @@ pub fn installation() -> Option<(Lab, Owner, Owner)> {
         lab.client_of(user, "gqstat");
     }
     Some((lab, ann, ben))
-}
-
-/// Does something in a thread that is this user's, for files and sockets alike.
-pub fn as_user<T: Send>(user: &Owner, work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // The calls themselves change one thread; the functions of the C library would change all.
-            let (uid, gid) = (user.uid, user.gid);
-            let done = unsafe {
-                libc::syscall(libc::SYS_setgroups, 0, 0)
-                    | libc::syscall(libc::SYS_setresgid, gid, gid, gid)
-                    | libc::syscall(libc::SYS_setresuid, uid, uid, uid)
-            };
-            assert_eq!(done, 0);
-            work()
-        });
-        thread.join().unwrap()
-    })
-}
-
-pub fn socket(lab: &Lab) -> UnixStream {
-    let stream = UnixStream::connect(lab.dir().join("run/gqd.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream
-}
-
-/// Sends a frame that says it is so long, and waits for nothing.
-pub fn say(lab: &Lab, len: u32, bytes: &[u8]) -> UnixStream {
-    let mut stream = socket(lab);
-    // Who is refused early does not hear all.
-    let _ = stream.write_all(&len.to_le_bytes()).and_then(|()| stream.write_all(bytes));
-    stream
-}
-
-/// The answer to what was said; none when the connection was closed.
-pub fn answer(stream: &mut UnixStream) -> Option<Value> {
-    let mut head = [0; 4];
-    stream.read_exact(&mut head).ok()?;
-    let mut answer = vec![0; u32::from_le_bytes(head) as usize];
-    stream.read_exact(&mut answer).ok()?;
-    serde_json::from_slice(&answer).ok()
-}
-
-/// As [`say`], with the answer.
-pub fn frame(lab: &Lab, len: u32, bytes: &[u8]) -> Option<Value> {
-    answer(&mut say(lab, len, bytes))
-}
-
-/// An ask in words.
-pub fn asked(what: &Value) -> String {
-    json!({"v": 1, "ask": what}).to_string()
-}
-
-pub fn ask(lab: &Lab, what: &Value) -> Value {
-    let text = asked(what);
-    frame(lab, text.len() as u32, text.as_bytes()).unwrap_or_else(|| panic!("no answer to {text}"))
-}
-
-pub fn kind(answer: &Value) -> &str {
-    answer["Refused"]["kind"].as_str().unwrap_or("taken")
 }
 
 fn cluster(lab: &Lab) -> ClusterId {
@@ -392,4 +331,79 @@ fn a_script_that_does_not_come_to_begin_is_ended_by_its_time_limit() {
     assert_eq!(job.ended(), End::Timeout);
     drop(held);
     assert!(submit(&lab, &ann, &["--gpus=1", script.to_str().unwrap()]).ended() == End::Completed);
+}
+
+/// Attack 33: what a request says of its place and its bounds is acted upon by nobody but its user.
+#[test]
+fn what_a_request_claims_of_folders_umask_and_limits_gives_its_user_no_more() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    let private = lab.work(&ann.name).join("private");
+    as_user(&ann, || {
+        fs::create_dir(&private).unwrap();
+        fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).unwrap();
+    });
+    let told = "ulimit -H -n; ulimit -H -c; ulimit -n; touch made; id -u; umask";
+    let claim = |n: u8, spec: Value| {
+        let token = Token([n; 16]);
+        let mut file = honest(&lab, &ben, token);
+        let mut said = serde_json::to_value(&file.spec).unwrap();
+        said.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        file.spec = serde_json::from_value(said).unwrap();
+        file.script = format!("#!/bin/sh\n{told}\n").into_bytes();
+        let answer = as_user(&ben, || {
+            put(&drop_path(&lab, token), 0o640, &file.to_bytes().unwrap());
+            named(&lab, token)
+        });
+        lab.job(&answer["Submitted"]["job"].to_string())
+    };
+    let ordinary = claim(1, json!({}));
+    assert_eq!(ordinary.ended(), End::Completed);
+    // Folders of hers, root's, and one that a path leads to in a roundabout way.
+    let home = lab.work(&ben.name);
+    let crooked = format!("{}/../{}/private", home.display(), ann.name);
+    for (n, place) in [private.to_str().unwrap(), "/root", &crooked].into_iter().enumerate() {
+        let inside = claim(10 + n as u8, json!({"work_dir": place, "stdout": home.join("o")}));
+        let into = claim(20 + n as u8, json!({"stdout": format!("{place}/taken")}));
+        assert_eq!(inside.ended(), End::Failed, "{place}: {}", inside.view());
+        assert_eq!((into.ended(), into.reason()), (End::Failed, Reason::OutputFile), "{place}");
+    }
+    assert_eq!(fs::read_dir(&private).unwrap().count(), 0);
+    // Limits are the hard ones of everybody at the most, and a umask bares nothing but what is his.
+    let limits = json!([{"name": "nofile", "soft": null}, {"name": "core", "soft": null}]);
+    let greedy = claim(30, json!({"umask": 0, "limits": limits}));
+    assert_eq!(greedy.ended(), End::Completed);
+    let lines = |job: &Job<'_>| job.out().lines().map(str::to_owned).collect::<Vec<_>>();
+    let (said, usual) = (lines(&greedy), lines(&ordinary));
+    assert_eq!(said[..2], usual[..2], "hard limits stay");
+    assert_eq!(said[2], said[0]);
+    assert_eq!(said[3..], [ben.uid.to_string(), "0000".to_owned()]);
+    let made = fs::metadata(home.join("made")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), ben.uid);
+}
+
+/// Attack 34: a token, and the name of a file, is the first user's who brought it, as long as it is known.
+#[test]
+fn a_token_of_one_user_is_no_token_of_another() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    let token = Token([5; 16]);
+    let path = drop_path(&lab, token);
+    let his = |user: &Owner| honest(&lab, user, token).to_bytes().unwrap();
+    as_user(&ann, || put(&path, 0o640, &his(&ann)));
+    as_user(&ben, || {
+        // Her file is there: he cannot put his in its place, and does not get hers by its name.
+        assert!(File::create_new(&path).is_err());
+        assert_eq!(kind(&named(&lab, token)), "NotPermitted");
+    });
+    let job = as_user(&ann, || named(&lab, token))["Submitted"]["job"].to_string();
+    for _ in ["while it may live", "when it has ended"] {
+        as_user(&ben, || {
+            assert_ne!(kind(&named(&lab, token)), "taken");
+            put(&path, 0o640, &his(&ben));
+            assert_eq!(kind(&named(&lab, token)), "NotPermitted");
+            fs::remove_file(&path).unwrap();
+        });
+        assert_eq!(lab.job(&job).ended(), End::Completed);
+    }
+    assert_eq!(as_user(&ann, || named(&lab, token))["Submitted"]["job"].to_string(), job);
+    assert_eq!(lab.list("-t all").len(), 1);
 }

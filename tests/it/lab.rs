@@ -17,6 +17,7 @@ mod dice;
 mod disk;
 mod job;
 mod plan;
+mod raw;
 mod sweep;
 
 pub use daemon::{Daemon, Program};
@@ -24,6 +25,7 @@ pub use dice::Dice;
 pub use disk::Disk;
 pub use job::Job;
 pub use plan::{Owner, Plan};
+pub use raw::{answer, as_user, ask, asked, frame, kind, say, socket};
 pub use sweep::{group_folders, is_frozen, living_parent};
 
 use serde_json::Value;

@@ -35,6 +35,7 @@ mod personal;
 mod reports;
 mod resources;
 mod retry;
+mod rights;
 mod running;
 mod sim;
 mod stages;

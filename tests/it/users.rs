@@ -71,8 +71,10 @@ fn nobody_steers_what_is_anothers() {
         ("gqctl", &["hold", "-t", "PD", "-u", &ann.name], 1),
     ] {
         let said = ben_says(program, words).refused(5);
-        let wanted =
-            format!("{program}: jobs of {0}: {count} match, and only {0} and admins may do that\n", ann.name);
+        let wanted = format!(
+            "{program}: jobs of {0}: {count} match, and only {0}, who coordinates their account, operators and admins may do that\n",
+            ann.name
+        );
         assert_eq!(said, wanted);
     }
     assert_eq!(ben_says("gqcancel", &["-u", &ann.name, "-n", "another"]).ok(), "");

@@ -37,8 +37,9 @@ pub fn command() -> Command {
         .about("Control gqd, nodes and jobs")
         .long_about(
             "Tells gqd what to do. Jobs may be held, released, requeued, changed, suspended and resumed by whoever they \
-             belong to, and by admins; everything else that changes something is for admins: root, the user gqd runs \
-             as, and the admins of the conf file.",
+             belong to, by who coordinates their account, by operators and by admins; nodes are drained and resumed by operators \
+             and admins; everything else that changes something is for admins: root, the user gqd runs as, and the \
+             admins of the conf file. See RIGHTS in gq(7).",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)

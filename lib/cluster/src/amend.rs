@@ -3,6 +3,7 @@
 
 use crate::{Amendment, Cluster, Event, Fate, HeldBy, IllegalEvent, Job, Run};
 use alloc::{format, sync::Arc};
+use core::cmp::Ordering;
 use gq_model::{IndexSet, JobId, RunKey, Seconds, Timestamp};
 
 impl Cluster {
@@ -142,19 +143,14 @@ impl Cluster {
 }
 
 impl Job {
-    /// Holds tasks back. Who is held by an admin stays so.
+    /// Holds tasks back. Each is held by the one who says most; who is held by an admin stays so.
     pub(crate) fn hold_tasks(&mut self, by: HeldBy, tasks: &IndexSet) {
         let mut tasks = tasks.and(&self.waiting);
-        match by {
-            HeldBy::Admin => {
-                if let Some(held) = self.held_tasks.get_mut(&HeldBy::User) {
-                    *held = held.without(&tasks);
-                }
-            }
-            HeldBy::User => {
-                if let Some(held) = self.held_tasks.get(&HeldBy::Admin) {
-                    tasks = tasks.without(held);
-                }
+        for (other, held) in &mut self.held_tasks {
+            match (*other).cmp(&by) {
+                Ordering::Less => *held = held.without(&tasks),
+                Ordering::Greater => tasks = tasks.without(held),
+                Ordering::Equal => {}
             }
         }
         let held = self.held_tasks.entry(by).or_default();
@@ -183,7 +179,7 @@ impl Job {
         }
         match held {
             Some(by) if self.array => self.hold_tasks(by, &IndexSet::range(key.task.0, key.task.0)),
-            _ => self.held = held.or(self.held),
+            _ => self.held = held.max(self.held),
         }
     }
 }

@@ -14,9 +14,11 @@ const LEASE_MARGIN: u64 = 5;
 /// Who holds a job back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HeldBy {
-    /// Its user: he may release it.
+    /// Its user: whoever may steer it may release it.
     User,
-    /// An admin: only admins release it.
+    /// A coordinator of its account: its user may not release it.
+    Coordinator,
+    /// An operator or admin: only they release it.
     Admin,
 }
 

@@ -18,6 +18,7 @@ mod node;
 mod payer;
 mod policy;
 mod queue;
+mod rights;
 mod scope;
 mod waits;
 
@@ -35,6 +36,7 @@ pub use policy::{
     SliceRule, Weights,
 };
 pub use queue::{Group, Key, Place, Queue};
+pub use rights::{Owner, Private, Role};
 pub use scope::Scope;
 pub use waits::{Condition, Fate, Waits};
 

@@ -1,5 +1,6 @@
 //! The policy: what the conf says, as far as decisions depend on it.
 
+use crate::Private;
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
@@ -160,6 +161,8 @@ pub struct Account {
     pub shares: u64,
     /// Its members.
     pub users: Vec<Uid>,
+    /// Who steers the jobs of its members, and of the accounts below.
+    pub coordinators: Vec<Uid>,
     /// Limits of its jobs and those of the accounts below.
     pub limits: Limits,
     /// Card-minutes (halved with the half-life) that it may use; none means any number.
@@ -308,8 +311,12 @@ pub struct Policy {
     pub lost_after: Seconds,
     /// Whom the queue serves.
     pub serves: Serves,
-    /// Users who may do everything besides root, the controller's own among them; see [`Policy::is_admin`].
+    /// Users who may do everything besides root, the controller's own among them; see [`Policy::role`].
     pub admins: BTreeSet<Uid>,
+    /// Users who steer what is everybody's.
+    pub operators: BTreeSet<Uid>,
+    /// What is kept from others.
+    pub private: Private,
     /// Whether `--test-run` is allowed.
     pub allow_test_run: bool,
     /// Whether nodes can run a script in an image (`--container`).
@@ -344,6 +351,8 @@ impl Policy {
             lost_after: Seconds(120),
             serves: Serves::Everyone,
             admins: BTreeSet::new(),
+            operators: BTreeSet::new(),
+            private: Private::default(),
             allow_test_run: false,
             containers: false,
         }
@@ -368,9 +377,5 @@ impl Policy {
     /// Whether an account is another or below it.
     pub fn is_within(&self, account: &str, other: &str) -> bool {
         self.accounts_above(account).any(|above| above.name == other)
-    }
-    /// Whether a user may do everything: root, the conf's admins (the controller's own user is one), whom alone the queue serves.
-    pub fn is_admin(&self, uid: Uid) -> bool {
-        uid == Uid(0) || self.admins.contains(&uid) || self.serves == Serves::Only(uid)
     }
 }

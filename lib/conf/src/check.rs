@@ -84,6 +84,8 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         run_dir: run_dir.value,
         node_dir: node_dir.value,
         admins: section.get(&keys::ADMINS, notes),
+        operators: section.get(&keys::OPERATORS, notes),
+        private: section.get(&keys::PRIVATE_DATA, notes),
         user: section.get(&keys::USER, notes),
         job_file_keep: section.get(&keys::JOB_FILE_KEEP, notes),
         allow_test_run: section.get(&keys::ALLOW_TEST_RUN, notes),

@@ -1,7 +1,7 @@
 //! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
 
 use crate::around::{Container, Fence, NodeHooks};
-use crate::rules::{Access, Account, Backfill, Licence, Limits, Preempt, Qos, Weights};
+use crate::rules::{Access, Account, Backfill, Licence, Limits, Preempt, Private, Qos, Weights};
 use gq_model::{Card, MiB, NodeName, Seconds};
 use std::{
     path::{Path, PathBuf},
@@ -50,6 +50,10 @@ pub struct Cluster {
     pub node_dir: Option<PathBuf>,
     /// Accounts with an admin's rights, besides root and `user`.
     pub admins: Vec<String>,
+    /// Accounts that steer what is everybody's.
+    pub operators: Vec<String>,
+    /// What is kept from other users, each once.
+    pub private: Vec<Private>,
     /// The account that `gqd` started by root becomes; `root` means personal mode for root.
     pub user: String,
     /// How long a job file is kept after the end of its job.

@@ -4,7 +4,7 @@
 use crate::{
     config::PartitionState,
     mistake::Notes,
-    rules::{Backfill, Limits, Preempt, Weights},
+    rules::{Backfill, Limits, Preempt, Private, Weights},
     value::{self, Arguments, HostLists, Names},
 };
 use gq_model::{MiB, NodeName, Seconds, Slice};
@@ -42,6 +42,8 @@ keys! {
         "Where the socket is." RUN_DIR: PathBuf = "run_dir", value::path, PathBuf::from("/run/gq");
         "A node's own disk." NODE_DIR: Option<PathBuf> = "node_dir", value::some_path, None;
         "Accounts with an admin's rights." ADMINS: Vec<String> = "admins", value::accounts, Vec::new();
+        "Accounts that steer what is everybody's." OPERATORS: Vec<String> = "operators", value::accounts, Vec::new();
+        "What is kept from other users." PRIVATE_DATA: Vec<Private> = "private_data", value::private, Vec::new();
         "The account that gqd becomes." USER: String = "user", value::account, "gq".to_string();
         "How long a job file is kept after the end of its job." JOB_FILE_KEEP: Seconds =
             "job_file_keep", value::duration, Seconds(30 * 86_400);
@@ -129,6 +131,8 @@ keys! {
         "The account it is a part of." PARENT: Option<String> = "parent", value::some_name, None;
         "Its share among the accounts beside it." SHARES: u32 = "shares", value::shares, 1;
         "Its members." USERS: Vec<String> = "users", value::accounts, Vec::new();
+        "Who steers the jobs of its members." COORDINATORS: Vec<String> =
+            "coordinators", value::accounts, Vec::new();
         "Budget of decayed card-minutes." CARD_MINUTES: Option<u64> = "card_minutes", value::card_minutes, None;
     }
     "fence" {

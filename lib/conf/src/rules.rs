@@ -65,6 +65,23 @@ impl Preempt {
         [(Self::Off, "off"), (Self::Cancel, "cancel"), (Self::Requeue, "requeue")];
 }
 
+/// What of others may be kept from users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Private {
+    /// Their jobs.
+    Jobs,
+    /// What they have used.
+    Usage,
+    /// Advance reservations that are for others.
+    Reservations,
+}
+
+impl Private {
+    /// All of them with the words of the conf.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Jobs, "jobs"), (Self::Usage, "usage"), (Self::Reservations, "reservations")];
+}
+
 /// Bounds of what the jobs of a partition, QOS or account may hold; none means no bound, and 0 lets none through.
 ///
 /// Cards are whole cards; a slice counts as its share of a card, rounded up to thousandths.
@@ -156,6 +173,8 @@ pub struct Account {
     pub shares: u32,
     /// Its members. A user may be in several; the first of the file is his default.
     pub users: Vec<String>,
+    /// Who steers the jobs of its members, and of the accounts below it.
+    pub coordinators: Vec<String>,
     /// The bounds of it and of the accounts below it together.
     pub limits: Limits,
     /// Budget of decayed card-minutes of it and of the accounts below it together; none means no bound.

@@ -6,7 +6,7 @@ mod programs;
 use crate::{
     config::PartitionState,
     mistake::{Notes, Span, nearest},
-    rules::{Backfill, Preempt},
+    rules::{Backfill, Preempt, Private},
 };
 use gq_model::{
     MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_recipients,
@@ -454,6 +454,19 @@ pub(crate) fn preempt(value: &Value, notes: &mut Notes<'_>) -> Option<Preempt> {
 /// As [`preempt`], for what may be absent.
 pub(crate) fn some_preempt(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Preempt>> {
     preempt(value, notes).map(Some)
+}
+
+/// What is kept from other users, each word once.
+pub(crate) fn private(value: &Value, notes: &mut Notes<'_>) -> Option<Vec<Private>> {
+    let read = |value: &Value, notes: &mut Notes<'_>| word(value, notes, &Private::ALL, "");
+    let mut all = Vec::new();
+    for (what, span) in list(value, notes, "a list of words, such as [\"jobs\"]", read)? {
+        match all.contains(&what) {
+            true => notes.add(&span, "this word stands in this list already".to_string(), None),
+            false => all.push(what),
+        }
+    }
+    Some(all)
 }
 
 /// A partition's state.

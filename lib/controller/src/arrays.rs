@@ -3,6 +3,7 @@
 use crate::{
     board::Board,
     door::{Door, refused},
+    viewer::Viewer,
 };
 use gq_cluster::Job;
 use gq_model::{End, IndexSet, JobId, JobState, Timestamp, Uid};
@@ -15,6 +16,7 @@ impl Door {
     pub(crate) fn arrays(
         &self,
         board: &Board,
+        viewer: &Viewer<'_>,
         select: &Selection,
         now: Timestamp,
     ) -> Result<Vec<ArrayView>, StoreError> {
@@ -22,27 +24,35 @@ impl Door {
         let mut arrays = Vec::new();
         for id in ids {
             match board.job(id) {
-                Some(job) => arrays.extend(job.array.then(|| of_live(job, now))),
-                None => arrays.extend(self.ended_array(id)?),
+                Some(job) => {
+                    arrays.extend((job.array && viewer.sees(job.owner())).then(|| of_live(job, now)));
+                }
+                None => arrays.extend(self.ended_array(viewer, id)?),
             }
         }
         Ok(arrays)
     }
 
-    fn ended_array(&self, id: JobId) -> Result<Option<ArrayView>, StoreError> {
+    fn ended_array(&self, viewer: &Viewer<'_>, id: JobId) -> Result<Option<ArrayView>, StoreError> {
         self.with_history(|history| {
-            let Some(new) = history.accepted(id)?.filter(|new| new.array) else { return Ok(None) };
+            let new = history.accepted(id)?.filter(|new| new.array && viewer.sees(new.owner()));
+            let Some(new) = new else { return Ok(None) };
             Ok(Some(of_ended(id, new.at_once, &history.ends_alike(id, None)?)))
         })
     }
 
     /// Where a job's file is, and which of its tasks failed: for its user and for admins.
     pub(crate) fn job_file(&self, board: &Board, uid: Uid, id: JobId) -> Reply {
-        let live = board.job(id);
+        let (live, viewer) = (board.job(id), Viewer::new(&board.policy, uid));
         let known = match live {
-            Some(job) => Some((job.uid, job.job_file.clone(), job.sha256.clone(), job.array)),
+            Some(job) => {
+                let whole = (job.uid, job.job_file.clone(), job.sha256.clone(), job.array);
+                Some(whole).filter(|_| viewer.sees(job.owner()))
+            }
             None => match self.with_history(|history| history.accepted(id)) {
-                Ok(new) => new.map(|new| (new.uid, new.job_file, new.sha256, new.array)),
+                Ok(new) => new
+                    .filter(|new| viewer.sees(new.owner()))
+                    .map(|new| (new.uid, new.job_file, new.sha256, new.array)),
                 Err(error) => return refused(RefusalKind::Policy, error.to_string()),
             },
         };

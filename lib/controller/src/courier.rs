@@ -75,9 +75,12 @@ impl Courier for Couriers {
 
     fn over(&mut self, jobs: Vec<Over>) {
         for over in jobs {
-            for waiter in self.waiters.remove(&over.job).into_iter().flatten() {
-                let end =
-                    WaitedEnd { job: over.job, end: over.outcome.end, outcome: Some(over.outcome.clone()) };
+            for waiter in self.waiters.remove(&over.gone.job).into_iter().flatten() {
+                let end = WaitedEnd {
+                    job: over.gone.job,
+                    end: over.outcome.end,
+                    outcome: Some(over.outcome.clone()),
+                };
                 let _ = waiter.try_send(Reply::Waited(end));
             }
         }

@@ -11,11 +11,14 @@ use crate::{
     intake::Intake,
     messages::Counts,
     post::{Bundle, LinkId, MAX_WAITING},
+    refusals::Refusals,
     snapshot::Snapshots,
     standing::Standings,
     view,
+    viewer::Viewer,
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
+use gq_cluster::Role;
 use gq_engine::{Actor, ClientId, NodeVerb, Verb};
 use gq_failpoint::{Step, step};
 use gq_ipc::{Conn, IpcError, Listener};
@@ -66,6 +69,8 @@ pub(crate) struct Door {
     pub(crate) forecaster: Forecaster,
     /// Threads that wait for a connection.
     pub(crate) greeters: AtomicUsize,
+    /// What was logged of refusals.
+    pub(crate) refusals: Refusals,
     /// Messages and notices that were dropped.
     pub(crate) dropped: Arc<Counts>,
 }
@@ -172,14 +177,15 @@ impl Door {
                 let text = format!("this gqd speaks version {ASK_VERSION}, the client version {}", asked.v);
                 return send(conn, &refused(RefusalKind::Usage, text));
             }
+            let verb = asked.ask.verb();
             if place.is_none() && is_listing(&asked.ask) {
                 place = Some(self.gate.enter(uid));
             }
             match asked.ask {
                 Ask::Node(head) => return self.node(conn, uid, head),
-                Ask::List(list) => self.list(conn, &list)?,
-                Ask::Priorities { select } => self.priorities(conn, &select)?,
-                Ask::Shares => self.shares(conn)?,
+                Ask::List(list) => self.list(conn, uid, &list)?,
+                Ask::Priorities { select } => self.priorities(conn, uid, &select)?,
+                Ask::Shares => self.shares(conn, uid)?,
                 Ask::Wait { job, progress, hopeless } => {
                     drop(place);
                     guest.waits(true);
@@ -191,6 +197,7 @@ impl Door {
                 }
                 ask => {
                     let reply = self.answer(uid, ask);
+                    self.note(&self.wall.look(), uid, verb, &reply);
                     step(Step::TurnAnswer, || send(conn, &reply))?;
                 }
             }
@@ -202,11 +209,16 @@ impl Door {
         let wish = match ask {
             Ask::Ping => return Reply::Pong(self.pong(&board)),
             Ask::Nodes => {
-                return Reply::Nodes(board.nodes.iter().map(|node| view::node(&board, node)).collect());
+                let viewer = Viewer::new(&board.policy, uid);
+                return Reply::Nodes(
+                    board.nodes.iter().map(|node| view::node(&board, &viewer, node)).collect(),
+                );
             }
             Ask::Partitions => return Reply::Partitions(view::partitions(&board)),
             Ask::Reservations => {
-                return Reply::Reservations(view::reservations(&board, |uid| self.intake.name_of(uid)));
+                let viewer = Viewer::new(&board.policy, uid);
+                let views = view::reservations(&board, &viewer, |uid| self.intake.name_of(uid));
+                return Reply::Reservations(views);
             }
             Ask::Submit { token } => {
                 if let Some(why) = &board.degraded {
@@ -219,7 +231,7 @@ impl Door {
                 }
                 let taken = self
                     .intake
-                    .take(&drop_name(token, false), token, Some(uid), |uid| board.policy.is_admin(uid));
+                    .take(&drop_name(token, false), token, Some(uid), |uid| board.policy.role(uid));
                 match taken {
                     Ok(submission) => Wish::Submit(Box::new(submission)),
                     Err(not_taken) => return self.submitted_before(uid, token, not_taken.refusal()),
@@ -258,7 +270,7 @@ impl Door {
                 return refused(RefusalKind::Usage, "not here");
             }
         };
-        match self.tell(uid, board.policy.is_admin(uid), wish) {
+        match self.tell(uid, board.policy.role(uid), wish) {
             Some(replies) => replies.recv().unwrap_or_else(|_| going_away()),
             None => going_away(),
         }
@@ -266,8 +278,11 @@ impl Door {
 
     /// Answers first and then has the hub stop: no answer would leave a process that is ending.
     fn shut_down(&self, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
-        if !self.wall.look().policy.is_admin(uid) {
-            return send(conn, &refused(RefusalKind::NotPermitted, "only admins may do this"));
+        let board = self.wall.look();
+        if !board.policy.is_admin(uid) {
+            let reply = refused(RefusalKind::NotPermitted, "only admins may do this");
+            self.note(&board, uid, Ask::Shutdown.verb(), &reply);
+            return send(conn, &reply);
         }
         let sent = send(conn, &Reply::Done { count: 1, failures: Vec::new() });
         if self.words.send(Word::Stop).is_err() {
@@ -295,10 +310,10 @@ impl Door {
         self.words.send(Word::Settled { reply }).is_ok() && replies.recv().is_ok()
     }
 
-    pub(crate) fn tell(&self, uid: Uid, admin: bool, wish: Wish) -> Option<Receiver<Reply>> {
+    pub(crate) fn tell(&self, uid: Uid, role: Role, wish: Wish) -> Option<Receiver<Reply>> {
         let (reply, replies) = bounded(1);
         let client = ClientId(self.next.fetch_add(1, Ordering::Relaxed));
-        let word = Word::Ask { client, by: Actor { uid, admin }, wish, reply };
+        let word = Word::Ask { client, by: Actor { uid, role }, wish, reply };
         self.words.send(word).ok()?;
         Some(replies)
     }
@@ -335,7 +350,9 @@ impl Door {
     fn node(&self, conn: &Conn, uid: Uid, head: Head) -> Result<(), IpcError> {
         if uid != Uid(0) && uid != self.own {
             let text = format!("gqnode must be run by root or by gqd's own user; this is uid {uid}");
-            return send(conn, &refused(RefusalKind::NotPermitted, text));
+            let reply = refused(RefusalKind::NotPermitted, text);
+            self.note(&self.wall.look(), uid, Ask::Node(head).verb(), &reply);
+            return send(conn, &reply);
         }
         // A node that has no time to go on with what it says is still there.
         let mut link = conn.try_clone()?;

@@ -1,5 +1,6 @@
 //! Moves job files, in a thread of its own and under a deadline: a file system that hangs must not stop the controller's loop.
 
+use crate::refusals::Refusals;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_engine::{Filing, Refusal, RefusalKind};
 use gq_spool::Spool;
@@ -76,6 +77,7 @@ impl Filer {
 }
 
 fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
+    let refusals = Refusals::default();
     for work in inbox {
         match work {
             Work::File(filings, answer, done) => {
@@ -89,7 +91,7 @@ fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
                     give_back(spool, &filing);
                 }
             }
-            Work::Discard(name, why) => discard(spool, &name, &why),
+            Work::Discard(name, why) => discard(spool, &refusals, &name, &why),
         }
     }
 }
@@ -116,11 +118,11 @@ fn give_back(spool: &Spool, filing: &Filing) {
 }
 
 /// A refused file of the scan is kept for people to look at; what a client waits beside, the client removes.
-fn discard(spool: &Spool, name: &str, why: &str) {
+fn discard(spool: &Spool, refusals: &Refusals, name: &str, why: &str) {
     if !name.ends_with(".job") {
         return;
     }
-    log::warn!("drop/{name}: {why}; set aside");
+    refusals.log_file(spool, name, &format!("{why}; set aside"));
     if let Err(error) = spool.quarantine(name) {
         log::warn!("{error}");
     }

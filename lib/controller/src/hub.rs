@@ -16,7 +16,7 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Policy};
 use gq_engine::{
-    Actor, ClientId, Context, Input, NodeReport, NodeVerb, Past, Submission, Turn, TurnError, Verb,
+    Actor, ClientId, Context, Gone, Input, NodeReport, NodeVerb, Past, Submission, Turn, TurnError, Verb,
 };
 use gq_failpoint::{Step, step};
 use gq_model::{
@@ -329,7 +329,7 @@ impl Hub {
                 }
                 None => self.waited(job),
             },
-            Wish::Reload if by.admin => match self.reload(inputs) {
+            Wish::Reload if by.is_admin() => match self.reload(inputs) {
                 Ok(()) => Reply::Done { count: 1, failures: Vec::new() },
                 Err(text) => refused(RefusalKind::Usage, format!("the conf stays as it was:\n{text}")),
             },
@@ -362,13 +362,11 @@ impl Hub {
     }
 
     /// What is on disk of the jobs that a command means: which of them have ended, and what became of those that it names.
-    fn meant(&self, verb: &Verb, select: &Selection) -> Result<(Vec<JobId>, Vec<Past>), StoreError> {
+    fn meant(&self, verb: &Verb, select: &Selection) -> Result<(Vec<Gone>, Vec<Past>), StoreError> {
         let named = select.jobs.iter().map(|j| j.job).filter(|id| self.cluster.job(*id).is_none());
         let mut ended = Vec::new();
         for id in named {
-            if self.keeper.store.was_job(id)? {
-                ended.push(id);
-            }
+            ended.extend(self.keeper.gone(id)?);
         }
         let mut past = Vec::new();
         if let Verb::Update(changes) = verb {

@@ -4,6 +4,7 @@ use crate::{
     gate::Gate,
     submit_hook::{Refused, Request, SubmitHook},
 };
+use gq_cluster::Role;
 use gq_engine::{Actor, Submission};
 use gq_model::{ClusterId, JobSpec, Token, Uid};
 use gq_proto::{JobFileError, JobFileParts, Refusal, RefusalKind, sha256_hex};
@@ -59,7 +60,7 @@ impl Intake {
         drop_name: &str,
         token: Token,
         by: Option<Uid>,
-        is_admin: impl FnOnce(Uid) -> bool,
+        role: impl FnOnce(Uid) -> Role,
     ) -> Result<Submission, NotTaken> {
         let _place = by.map(|uid| self.gate.enter(uid));
         let found = self.spool.read_drop(drop_name).map_err(not_read)?;
@@ -85,9 +86,9 @@ impl Intake {
                 format!("the job file proves nothing: {rule}"),
             )));
         }
-        let by = Actor { uid: found.uid, admin: is_admin(found.uid) };
+        let by = Actor { uid: found.uid, role: role(found.uid) };
         let user = self.name_of(found.uid);
-        let request = Request { uid: by.uid, user: &user, admin: by.admin, script: Some(file.script) };
+        let request = Request { uid: by.uid, user: &user, admin: by.is_admin(), script: Some(file.script) };
         let passed = self.hook.pass(&request, file.spec).map_err(|no| match no {
             Refused::Said(refusal) => NotTaken::Never(refusal),
             Refused::Failed(refusal) => NotTaken::NotYet(refusal),

@@ -2,7 +2,7 @@
 
 use crate::convert;
 use gq_cluster::Cluster;
-use gq_engine::{Keeper, Past, Record};
+use gq_engine::{Gone, Keeper, Past, Record};
 use gq_model::{Dependency, JobId, NodeName, Seq, Term, When};
 use gq_store::{Batch, Store, StoreError};
 use std::collections::BTreeMap;
@@ -16,6 +16,15 @@ pub struct StoreKeeper {
 }
 
 impl StoreKeeper {
+    /// A job that was accepted, and whose it is.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn gone(&self, job: JobId) -> Result<Option<Gone>, StoreError> {
+        let owner = self.store.owner(job)?;
+        Ok(owner.map(|(uid, account)| Gone { job, uid, account }))
+    }
+
     /// What became of the jobs that a dependency names, as far as the state itself does not tell. `all`: also of those that may end before
     /// it is looked at.
     ///
@@ -37,9 +46,9 @@ impl StoreKeeper {
         named.retain(|job, by_task| all || *by_task || cluster.job(*job).is_none());
         let mut found = Vec::new();
         for job in named.into_keys() {
-            if self.store.was_job(job)? {
+            if let Some(gone) = self.gone(job)? {
                 let (good, bad, started) = self.store.ends_of(job)?;
-                found.push(Past { job, good, bad, started });
+                found.push(Past { gone, good, bad, started });
             }
         }
         Ok(found)

@@ -26,6 +26,7 @@ mod messages;
 mod policy;
 mod post;
 mod program;
+mod refusals;
 mod silence;
 mod snapshot;
 mod standing;
@@ -34,6 +35,7 @@ mod submit_hook;
 mod tasks;
 mod upkeep;
 mod view;
+mod viewer;
 mod vigil;
 mod welcome;
 

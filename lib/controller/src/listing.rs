@@ -7,6 +7,7 @@ use crate::{
     standing::Standing,
     tasks::{Shown, Split},
     view::Sight,
+    viewer::Viewer,
 };
 use gq_cluster::{Job, NewJob};
 use gq_ipc::{Conn, IpcError};
@@ -29,9 +30,9 @@ const MAX_NAMED: usize = 4096;
 const MAX_ENDED: u32 = 10_000;
 
 impl Door {
-    pub(crate) fn list(&self, conn: &Conn, list: &ListAsk) -> Result<(), IpcError> {
+    pub(crate) fn list(&self, conn: &Conn, uid: Uid, list: &ListAsk) -> Result<(), IpcError> {
         let board = self.wall.look();
-        let select = &list.select;
+        let (select, viewer) = (&list.select, Viewer::new(&board.policy, uid));
         if select.jobs.len() > MAX_NAMED {
             return send(conn, &too_many(select.jobs.len()));
         }
@@ -39,16 +40,17 @@ impl Door {
             true => board.jobs().filter(|job| fits_job(select, job)).collect(),
             false => select.jobs.iter().filter_map(|named| board.job(named.job)).collect(),
         };
+        live.retain(|job| viewer.sees(job.owner()));
         let told =
             if list.starts { newest(&board, &live).and_then(|id| self.forecaster.starts(id)) } else { None };
         let standing = self.standings.by(&board.policy, &self.snapshots);
         let sight =
             Sight { board: &board, standing: &standing, told: told.as_deref(), now: gq_daemon::now() };
         if !select.jobs.is_empty() {
-            return self.list_named(conn, &sight, list);
+            return self.list_named(conn, &viewer, &sight, list);
         }
         let ended: Vec<&str> = select.states.iter().filter(|s| s.has_ended()).map(|s| s.name()).collect();
-        let past = if ended.is_empty() { Ok(Vec::new()) } else { self.past(select, &ended) };
+        let past = if ended.is_empty() { Ok(Vec::new()) } else { self.past(&viewer, select, &ended) };
         let past = match past {
             Ok(past) => past,
             Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
@@ -69,12 +71,20 @@ impl Door {
     }
 
     /// Jobs by id: of each, what lives of it and what has ended.
-    fn list_named(&self, conn: &Conn, sight: &Sight<'_>, list: &ListAsk) -> Result<(), IpcError> {
+    fn list_named(
+        &self,
+        conn: &Conn,
+        viewer: &Viewer<'_>,
+        sight: &Sight<'_>,
+        list: &ListAsk,
+    ) -> Result<(), IpcError> {
         let (select, split) = (&list.select, Split::of(list));
         let (mut shown, mut first) = (Vec::new(), Frame::first(sight.board));
         let mut asked = BTreeSet::new();
         for named in select.jobs.iter().filter(|named| asked.insert(named.to_string())) {
-            match Shown::named(self, sight, named.job, named.tasks.clone()) {
+            let found = Shown::named(self, sight, named.job, named.tasks.clone());
+            let is_seen = |job: &Shown<'_>| job.owner().is_some_and(|owner| viewer.sees(owner));
+            match found.map(|found| found.filter(is_seen)) {
                 Ok(Some(job)) => {
                     let strange = job.strange().map(|tasks| JobRef { job: named.job, tasks: Some(tasks) });
                     first.unknown.extend(strange);
@@ -85,9 +95,9 @@ impl Door {
             }
         }
         if list.explain {
-            first.explained = self.explained(sight.board, select);
+            first.explained = self.explained(sight.board, viewer, select);
         }
-        match self.arrays(sight.board, select, sight.now) {
+        match self.arrays(sight.board, viewer, select, sight.now) {
             Ok(arrays) => first.arrays = arrays,
             Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
         }
@@ -113,22 +123,30 @@ impl Door {
     }
 
     /// Jobs of which something ended in one of these states, by id.
-    fn past(&self, select: &Selection, states: &[&str]) -> Result<Vec<NewJob>, StoreError> {
+    fn past(
+        &self,
+        viewer: &Viewer<'_>,
+        select: &Selection,
+        states: &[&str],
+    ) -> Result<Vec<NewJob>, StoreError> {
         self.with_history(|history| {
             let mut ids = history.ended_in(states, MAX_ENDED)?;
             ids.sort_unstable();
             let mut jobs = Vec::new();
             for id in ids {
                 let job = history.accepted(id)?;
-                jobs.extend(job.filter(|job| fits(select, job.uid, &job.spec.name, &job.shape.partition)));
+                jobs.extend(job.filter(|job| {
+                    viewer.sees(job.owner()) && fits(select, job.uid, &job.spec.name, &job.shape.partition)
+                }));
             }
             Ok(jobs)
         })
     }
 
     /// Explanations of those of the named jobs that wait.
-    fn explained(&self, board: &Board, select: &Selection) -> Vec<ExplanationView> {
-        let waits = |job: &&Arc<Job>| !job.waiting.is_empty() && fits_job(select, job);
+    fn explained(&self, board: &Board, viewer: &Viewer<'_>, select: &Selection) -> Vec<ExplanationView> {
+        let waits =
+            |job: &&Arc<Job>| !job.waiting.is_empty() && fits_job(select, job) && viewer.sees(job.owner());
         let jobs = select.jobs.iter().filter_map(|named| board.job(named.job)).filter(waits);
         let mut waiting: Vec<JobId> = jobs.map(|job| job.id).collect();
         waiting.dedup();
@@ -139,19 +157,20 @@ impl Door {
         self.forecaster
             .explain(waiting)
             .into_iter()
-            .map(|(id, found)| explanation(board, id, found))
+            .map(|(id, found)| explanation(board, viewer, id, found))
             .collect()
     }
 
     /// What makes up the priority of jobs that wait, the highest first.
-    pub(crate) fn priorities(&self, conn: &Conn, select: &Selection) -> Result<(), IpcError> {
+    pub(crate) fn priorities(&self, conn: &Conn, uid: Uid, select: &Selection) -> Result<(), IpcError> {
         if select.jobs.len() > MAX_NAMED {
             return send(conn, &too_many(select.jobs.len()));
         }
         let Some(snapshot) = self.snapshots.take() else { return send(conn, &no_time()) };
-        let cluster = &snapshot.cluster;
+        let (cluster, viewer) = (&snapshot.cluster, Viewer::new(&snapshot.policy, uid));
         let standing = Standing::of_snapshot(&snapshot);
-        let waits = |job: &Arc<Job>| !job.waiting.is_empty() && fits_job(select, job);
+        let waits =
+            |job: &Arc<Job>| !job.waiting.is_empty() && fits_job(select, job) && viewer.sees(job.owner());
         let (mut jobs, mut unknown): (Vec<&Arc<Job>>, Vec<JobRef>) = (Vec::new(), Vec::new());
         if select.jobs.is_empty() {
             jobs.extend(cluster.jobs().filter(|job| waits(job)));
@@ -169,9 +188,9 @@ impl Door {
     }
 
     /// The tree of fair share.
-    pub(crate) fn shares(&self, conn: &Conn) -> Result<(), IpcError> {
+    pub(crate) fn shares(&self, conn: &Conn, uid: Uid) -> Result<(), IpcError> {
         let Some(snapshot) = self.snapshots.take() else { return send(conn, &no_time()) };
-        let policy = &snapshot.policy;
+        let (policy, viewer) = (&snapshot.policy, Viewer::new(&snapshot.policy, uid));
         let shares = gq_sched::shares(&snapshot.cluster, policy, snapshot.now);
         let view = |share: gq_sched::Share| ShareView {
             parent: share.account.as_deref().and_then(|name| policy.account(name)?.parent.clone()),
@@ -181,7 +200,11 @@ impl Door {
             usage: share.usage,
             factor: share.factor,
         };
-        let views: Vec<ShareView> = shares.into_iter().map(view).collect();
+        let views: Vec<ShareView> = shares
+            .into_iter()
+            .filter(|share| viewer.sees_use(share.account.as_deref(), share.uid))
+            .map(view)
+            .collect();
         send_chunks(conn, &views, |shares, more| Reply::Shares { shares, more })
     }
 }
@@ -213,9 +236,9 @@ fn in_queue(standing: &Standing, job: &Job) -> (bool, Reverse<i64>, Timestamp, J
     }
 }
 
-fn explanation(board: &Board, id: JobId, found: Explanation) -> ExplanationView {
+fn explanation(board: &Board, viewer: &Viewer<'_>, id: JobId, found: Explanation) -> ExplanationView {
     let holder = |holder: gq_sched::Holder| HolderView {
-        job: board.job(holder.job).map_or_else(|| holder.job.to_string(), |job| job.task_name(holder.task)),
+        job: viewer.name(board, (holder.job, holder.task)),
         node: holder.node,
         holds: holder.holds,
         due: holder.due,
@@ -226,7 +249,7 @@ fn explanation(board: &Board, id: JobId, found: Explanation) -> ExplanationView 
         expected: found.expected,
         lacks: found.lacks,
         holders: found.holders.into_iter().map(holder).collect(),
-        ahead: found.ahead,
+        ahead: found.ahead.into_iter().filter(|job| viewer.sees_job(board, *job)).collect(),
         ahead_count: found.ahead_count,
         instead: found.instead,
     }

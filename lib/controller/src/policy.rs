@@ -36,15 +36,16 @@ impl Names {
         }
         let found = match User::from_name(name) {
             Ok(Some(user)) => Some(Uid(user.uid.as_raw())),
-            Ok(None) => {
-                log::warn!("{place}: there is no account {name:?} on this host");
-                None
-            }
+            // A number is a uid, as it is for every program of the system.
+            Ok(None) => uid_in(name),
             Err(error) => {
                 log::warn!("{place}: {name:?}: {error}");
                 None
             }
         };
+        if found.is_none() {
+            log::warn!("{place}: there is no account {name:?} on this host");
+        }
         self.users.insert(name.to_owned(), found);
         found
     }
@@ -72,6 +73,12 @@ impl People for Names {
         }
         Some(all)
     }
+}
+
+/// The uid that a number is; the last one is no user's.
+fn uid_in(name: &str) -> Option<Uid> {
+    let is_number = !name.is_empty() && name.bytes().all(|digit| digit.is_ascii_digit());
+    name.parse().ok().filter(|uid| is_number && *uid != u32::MAX).map(Uid)
 }
 
 fn by_primary_group(place: &str) -> BTreeMap<u32, Vec<Uid>> {
@@ -123,6 +130,17 @@ mod tests {
         assert_eq!(access("root").allow_users, Some(BTreeSet::from([Uid(0)])), "his primary group");
         assert_eq!(access("none").allow_users, Some(BTreeSet::new()));
         assert_eq!(access("few").deny_users, BTreeSet::from([Uid(0)]));
+    }
+
+    #[test]
+    fn a_number_is_a_uid_and_only_the_conf_says_who_may_what() {
+        let policy = policy(
+            "operators = [\"54321\", \"4294967295\", \"no-such-user-here\"]\nprivate_data = [\"jobs\"]\n\
+             [[account]]\nname = \"lab\"\ncoordinators = [\"54322\"]\n",
+        );
+        assert_eq!(policy.operators, BTreeSet::from([Uid(54_321)]));
+        assert_eq!(policy.account("lab").unwrap().coordinators, [Uid(54_322)]);
+        assert!(policy.private.jobs && !policy.private.usage && !policy.private.reservations);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::{
     policy::policy_of,
     post::Post,
     program::Surroundings,
+    refusals::Refusals,
     silence::Silence,
     snapshot::Snapshots,
     standing::Standings,
@@ -230,6 +231,7 @@ fn open_up(
         standings: Standings::default(),
         forecaster,
         greeters: AtomicUsize::new(0),
+        refusals: Refusals::default(),
         dropped,
     });
     let mail = Mail {
@@ -248,6 +250,7 @@ fn open_up(
         wall: wall.clone(),
         words: tell.clone(),
         database: place.database(),
+        refusals: Refusals::default(),
         keep: config.cluster.job_file_keep,
     };
     let words = tell.clone();

@@ -5,7 +5,7 @@ use crate::{
     door::Door,
     view::{self, Apart, Sight},
 };
-use gq_cluster::{Job, NewJob};
+use gq_cluster::{Job, NewJob, Owner};
 use gq_model::{IndexSet, JobId};
 use gq_proto::{JobView, ListAsk};
 use gq_store::{EndedRun, StoreError};
@@ -80,6 +80,11 @@ impl<'a> Shown<'a> {
             (new.main, new.at_once) = (job.main.clone(), job.at_once);
         }
         Ok((live.is_some() || past.is_some()).then_some(Self { live, past, only }))
+    }
+
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> Option<Owner<'_>> {
+        self.live.map(|job| job.owner()).or_else(|| self.past.as_ref().map(NewJob::owner))
     }
 
     /// Those of the tasks that are meant which it never had.

@@ -4,6 +4,7 @@ use crate::{
     board::Wall,
     hub::{Word, ago},
     intake::{Intake, NotTaken, refusal},
+    refusals::Refusals,
 };
 use crossbeam_channel::Sender;
 use gq_cluster::{Cluster, Job};
@@ -25,8 +26,6 @@ const SCAN: Duration = Duration::from_secs(1);
 const CLEAN: Duration = Duration::from_secs(3600);
 /// How often job files of jobs that ended long ago are looked for.
 const SWEEP: Duration = Duration::from_secs(86_400);
-/// How often it is told of one user what became of his files.
-const NEWS: Duration = Duration::from_secs(60);
 /// Jobs looked up at a time.
 const CHUNK: usize = 1024;
 
@@ -37,6 +36,8 @@ pub(crate) struct Upkeep {
     pub(crate) wall: Wall,
     pub(crate) words: Sender<Word>,
     pub(crate) database: PathBuf,
+    /// What was logged of what lies in the drop box.
+    pub(crate) refusals: Refusals,
     /// How long the file of an ended job is kept.
     pub(crate) keep: Seconds,
 }
@@ -90,7 +91,7 @@ impl Upkeep {
         if board.degraded.is_some() {
             return Ok(());
         }
-        let is_admin = |uid: Uid| board.policy.is_admin(uid);
+        let role = |uid: Uid| board.policy.role(uid);
         let before = take(&mut known.unfinished);
         for file in self.spool.ready()? {
             if before.contains(&file) && !file.is_stale(gq_daemon::now()) {
@@ -99,7 +100,7 @@ impl Upkeep {
             }
             let name = file.name.as_str();
             let taken = match name.strip_suffix(".job").and_then(|t| t.parse::<Token>().ok()) {
-                Some(token) => self.intake.take(name, token, None, is_admin),
+                Some(token) => self.intake.take(name, token, None, role),
                 None => Err(NotTaken::Never(refusal(RefusalKind::Usage, "not a token"))),
             };
             match taken {
@@ -111,10 +112,12 @@ impl Upkeep {
                 Err(NotTaken::Unfinished(_)) if !file.is_stale(gq_daemon::now()) => {
                     known.unfinished.insert(file);
                 }
-                Err(NotTaken::NotYet(why)) => log::info!("drop/{name}: {}", why.text),
+                Err(NotTaken::NotYet(why)) => {
+                    self.refusals.log(file.uid, &format!("drop/{name}: {}", why.text));
+                }
                 Err(NotTaken::Unfinished(why) | NotTaken::Never(why)) => {
                     self.spool.quarantine(name)?;
-                    known.set_aside(&file, &why.text);
+                    self.refusals.log(file.uid, &format!("drop/{name}: {}; set aside", why.text));
                 }
             }
         }
@@ -127,25 +130,6 @@ impl Upkeep {
 struct Known {
     /// Those that were not written to their end, as they were: they are not read again before they have changed.
     unfinished: BTreeSet<Ready>,
-    /// Of each user whose files were set aside: when that was told, and how many were since.
-    told: BTreeMap<Uid, (Instant, u64)>,
-}
-
-impl Known {
-    /// Tells of a file that was set aside; of a user's heap of them not more than a line a minute.
-    fn set_aside(&mut self, file: &Ready, why: &str) {
-        self.told.retain(|_, (at, count)| at.elapsed() < NEWS || *count > 0);
-        let more = match self.told.get_mut(&file.uid) {
-            Some((at, count)) if at.elapsed() < NEWS => {
-                *count += 1;
-                return;
-            }
-            Some((_, count)) => format!(", as were {count} others of uid {} before", file.uid),
-            None => String::new(),
-        };
-        self.told.insert(file.uid, (Instant::now(), 0));
-        log::warn!("drop/{}: {why}; set aside{more}", file.name);
-    }
 }
 
 /// Whoever left in the drop box what is no job file, and what came of it in the cleaning that is under way.

@@ -1,6 +1,6 @@
 //! Views of jobs, nodes, partitions and reservations, made from the board and from history. Never asks the state's own thread.
 
-use crate::{board::Board, cuts, forecast::Told, standing::Standing};
+use crate::{board::Board, cuts, forecast::Told, standing::Standing, viewer::Viewer};
 use gq_cluster::{Booking, HeldBy, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping, UNLIMITED};
 use gq_model::{
     CardUse, IndexSet, JobId, JobSpec, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber,
@@ -364,20 +364,16 @@ pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
     view
 }
 
-fn holder(board: &Board, who: (JobId, TaskIndex)) -> String {
-    board.job(who.0).map_or_else(|| who.0.to_string(), |job| job.task_name(who.1))
-}
-
 /// The view of a node.
-pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
+pub(crate) fn node(board: &Board, viewer: &Viewer<'_>, node: &Node) -> NodeView {
     let mine = |p: &&gq_cluster::Partition| p.has(&node.name);
     let recut = board.policy.partitions.iter().filter(mine).any(|p| p.recut);
     let cards = node.cards.iter().enumerate().map(|(position, card)| {
         let free = cuts::free(node, position, recut);
         CardView {
             card: card.clone(),
-            job: node.holder(card.index).filter(|_| !card.mig).map(|who| holder(board, who)),
-            slices: slices(board, node, card),
+            job: node.holder(card.index).filter(|_| !card.mig).map(|who| viewer.name(board, who)),
+            slices: slices(board, viewer, node, card),
             free_units: free.units,
             free: free.sets,
         }
@@ -385,7 +381,7 @@ pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
     NodeView {
         name: node.name.clone(),
         state: node_state(node).to_owned(),
-        reason: reason(node),
+        reason: reason(node, viewer),
         unbound: node.unbound.clone(),
         partitions: board.policy.partitions.iter().filter(mine).map(|p| p.name.clone()).collect(),
         cpus: node.cpus,
@@ -394,19 +390,23 @@ pub(crate) fn node(board: &Board, node: &Node) -> NodeView {
         memory_used_mib: node.memory_used(),
         features: node.features.clone(),
         cards: cards.collect(),
-        jobs: node.runs().map(|who| holder(board, who)).collect(),
+        jobs: node
+            .runs()
+            .filter(|who| viewer.sees_job(board, who.0))
+            .map(|who| viewer.name(board, who))
+            .collect(),
     }
 }
 
 /// The slices of a card with who holds each: those the node told of, but for idle ones whose units a run has by now, and those that are
 /// being cut for runs.
-fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
+fn slices(board: &Board, viewer: &Viewer<'_>, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
     let mut held: Vec<(&CardUse, String)> = Vec::new();
     if card.mig {
         for who in node.runs() {
             let run = board.job(who.0).and_then(|job| job.runs.get(&who.1));
             let its = run.into_iter().flat_map(|run| &run.cards).filter(|held| held.index == card.index);
-            held.extend(its.filter(|held| held.slice.is_some()).map(|held| (held, holder(board, who))));
+            held.extend(its.filter(|held| held.slice.is_some()).map(|held| (held, viewer.name(board, who))));
         }
     }
     let mut all = Vec::with_capacity(card.slices.len() + held.len());
@@ -449,10 +449,13 @@ fn slices(board: &Board, node: &Node, card: &gq_model::Card) -> Vec<SliceView> {
 }
 
 /// Why nothing new is started on a node that is in sight.
-fn reason(node: &Node) -> Option<String> {
+fn reason(node: &Node, viewer: &Viewer<'_>) -> Option<String> {
     let strays = || {
         let first = node.strays.first()?;
         Some(match node.strays.len() {
+            count if !viewer.sees_all() => {
+                format!("what gqd has given up may still be alive there: {count} of its runs")
+            }
             1 => format!("run {first}, which gqd has given up, may still be alive there"),
             count => format!(
                 "run {first} and {} more, which gqd has given up, may still be alive there",
@@ -494,7 +497,11 @@ pub(crate) fn partitions(board: &Board) -> Vec<PartitionView> {
 }
 
 /// The views of advance reservations; `name_of` gives the names of users.
-pub(crate) fn reservations(board: &Board, name_of: impl Fn(gq_model::Uid) -> String) -> Vec<ReservationView> {
+pub(crate) fn reservations(
+    board: &Board,
+    viewer: &Viewer<'_>,
+    name_of: impl Fn(gq_model::Uid) -> String,
+) -> Vec<ReservationView> {
     let view = |booking: &std::sync::Arc<Booking>| ReservationView {
         name: booking.name.clone(),
         start: booking.start,
@@ -509,10 +516,10 @@ pub(crate) fn reservations(board: &Board, name_of: impl Fn(gq_model::Uid) -> Str
         maintenance: booking.maintenance,
         jobs: board
             .jobs()
-            .filter(|job| job.shape.reservation.as_ref() == Some(&booking.name))
+            .filter(|job| job.shape.reservation.as_ref() == Some(&booking.name) && viewer.sees(job.owner()))
             .take(MOST_NAMED)
             .map(|job| job.id.to_string())
             .collect(),
     };
-    board.bookings.iter().map(view).collect()
+    board.bookings.iter().filter(|booking| viewer.sees_booking(booking)).map(view).collect()
 }

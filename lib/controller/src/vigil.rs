@@ -3,14 +3,15 @@
 
 use crate::{
     arrays,
-    door::{Door, SILENCE, going_away, send},
+    door::{Door, SILENCE, going_away, refused, send},
     hub::Wish,
+    viewer::Viewer,
 };
 use crossbeam_channel::RecvTimeoutError;
-use gq_cluster::{Fate, Job};
+use gq_cluster::{Fate, Job, Role};
 use gq_ipc::{Conn, IpcError};
 use gq_model::{JobId, Uid};
-use gq_proto::{ArrayView, MAX_FRAME, Reply};
+use gq_proto::{ArrayView, MAX_FRAME, RefusalKind, Reply};
 use std::time::{Duration, Instant};
 
 /// How often a client that waits for a job is looked after.
@@ -28,7 +29,17 @@ impl Door {
         job: JobId,
         wanted: (bool, bool),
     ) -> Result<(), IpcError> {
-        let Some(replies) = self.tell(uid, false, Wish::Wait(job)) else { return send(conn, &going_away()) };
+        let board = self.wall.look();
+        match self.is_hidden(&board, &Viewer::new(&board.policy, uid), job) {
+            Ok(false) => drop(board),
+            Ok(true) => {
+                return send(conn, &refused(RefusalKind::NoSuchJob, format!("there is no job {job}")));
+            }
+            Err(error) => return send(conn, &refused(RefusalKind::Policy, error.to_string())),
+        }
+        let Some(replies) = self.tell(uid, Role::User, Wish::Wait(job)) else {
+            return send(conn, &going_away());
+        };
         let mut told = Told::default();
         let mut looked = Instant::now();
         loop {

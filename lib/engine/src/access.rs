@@ -7,6 +7,7 @@ use alloc::{
     collections::BTreeMap,
     format,
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 use gq_cluster::{Booking, Cluster, Partition, Payer, Policy};
@@ -38,7 +39,9 @@ fn account(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<Option<String>,
     let mut mine = policy.accounts.iter().filter(|account| account.users.contains(&by.uid));
     let Some(name) = asked else { return Ok(mine.next().map(|account| account.name.clone())) };
     let (kind, what) = match policy.account(name) {
-        Some(account) if by.admin || account.users.contains(&by.uid) => return Ok(Some(name.to_owned())),
+        Some(account) if by.is_admin() || account.users.contains(&by.uid) => {
+            return Ok(Some(name.to_owned()));
+        }
         Some(_) => (RefusalKind::NotPermitted, "you are no member of this account"),
         None => (RefusalKind::Policy, "there is no such account"),
     };
@@ -153,9 +156,15 @@ pub(crate) fn reservation(
     let admits = |booking: &Booking| {
         booking.end > context.now
             && (booking.admits_below(policy, by.uid, payer.account.as_deref())
-                || (by.admin && !booking.maintenance))
+                || (by.is_admin() && !booking.maintenance))
     };
-    let (kind, what) = match cluster.booking(name) {
+    let is_hidden = |booking: &&Arc<Booking>| {
+        let seen = booking.maintenance || by.is_operator();
+        policy.private.reservations
+            && !seen
+            && !booking.admits_below(policy, by.uid, payer.account.as_deref())
+    };
+    let (kind, what) = match cluster.booking(name).filter(|booking| !is_hidden(booking)) {
         Some(booking) if admits(booking) => {
             return lasts(context, booking, time_limit).map(|()| Some(name.clone()));
         }

@@ -10,7 +10,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gq_cluster::{Cluster, Event, HeldBy, Phase, Run, Stopping};
+use gq_cluster::{Cluster, Event, HeldBy, Phase, Policy, Run, Stopping};
 use gq_model::{
     End, EndReason, IndexSet, JobRef, JobState, NodeName, Outcome, Reason, Requeue, RunKey, TaskIndex,
 };
@@ -18,6 +18,7 @@ use gq_model::{
 /// What an act sees, and what comes of it.
 pub(crate) struct Act<'a, 'd> {
     pub cluster: &'a Cluster,
+    pub policy: &'a Policy,
     pub context: &'a Context,
     pub by: Actor,
     pub target: Target<'a>,
@@ -73,7 +74,12 @@ impl<'a> Act<'a, '_> {
     }
 
     fn holder(&self) -> HeldBy {
-        if self.by.uid == self.target.job.uid { HeldBy::User } else { HeldBy::Admin }
+        self.policy.holder(self.by.uid, self.by.role, self.target.job.owner())
+    }
+
+    /// The most that may be released by who asks.
+    fn power(&self) -> HeldBy {
+        self.policy.releases(self.by.uid, self.by.role, self.target.job.owner())
     }
 
     fn cancel(&mut self) {
@@ -107,11 +113,18 @@ impl<'a> Act<'a, '_> {
 
     /// Has the runs that are meant ended.
     fn stop(&mut self, why: Stopping) {
+        let power = self.power();
         for (task, run) in self.runs() {
             // A cancel outranks a requeue; saying the same thing twice changes nothing.
             let why = match (why, run.stopping) {
                 (_, Some(Stopping::Cancel)) => continue,
                 (_, Some(other)) if other == why => continue,
+                // Whom somebody has held who may do more stays held.
+                (Stopping::Requeue | Stopping::RequeueHold(_), Some(Stopping::RequeueHold(by)))
+                    if by > power =>
+                {
+                    continue;
+                }
                 (
                     Stopping::Requeue | Stopping::RequeueHold(_),
                     Some(Stopping::Preempt { again: true, ordered: true, .. }),
@@ -125,7 +138,11 @@ impl<'a> Act<'a, '_> {
             let key = self.key(task, run);
             self.decision.events.push(Event::Stopped { key, why, by: Some(self.by.uid) });
             let drains = self.cluster.node(&run.node).is_some_and(|node| node.drained.is_some());
-            self.orders.write(self.decision, &run.node, stop_order(key, why, self.by.admin && drains));
+            self.orders.write(
+                self.decision,
+                &run.node,
+                stop_order(key, why, self.by.is_operator() && drains),
+            );
         }
     }
 
@@ -159,29 +176,38 @@ impl<'a> Act<'a, '_> {
         }
         if self.target.tasks.is_some() && job.array {
             self.decision.events.push(Event::TasksHeld { job: job.id, by, tasks });
-        } else if job.held != Some(HeldBy::Admin) && job.held != Some(by) {
+        } else if job.held < Some(by) {
             self.decision.events.push(Event::Held { job: job.id, by });
         }
         Ok(())
     }
 
-    /// Releases a job with all its tasks, or the tasks that are meant; of those, who is no admin releases what no admin holds.
+    /// Releases a job with all its tasks, or the tasks that are meant; of those, what nobody holds who may do more.
     fn release(&mut self) -> Result<(), Refusal> {
         let job = self.target.job;
         let parts = self.target.tasks.as_ref().filter(|_| job.array);
-        let refused = |what: String| {
-            let text = format!("an admin holds {what}");
-            Err(Refusal::new(RefusalKind::NotPermitted, text).hint("ask an admin to release it"))
+        let power = self.power();
+        let refused = |by: HeldBy, what: String| {
+            let whom = match by {
+                HeldBy::Coordinator => "a coordinator",
+                HeldBy::User | HeldBy::Admin => "an admin",
+            };
+            let text = format!("{whom} holds {what}");
+            Err(Refusal::new(RefusalKind::NotPermitted, text).hint(format!("ask {whom} to release it")))
         };
-        if !self.by.admin && job.held == Some(HeldBy::Admin) {
-            return refused(format!("job {}", job.id));
+        if let Some(by) = job.held.filter(|by| *by > power) {
+            return refused(by, format!("job {}", job.id));
         }
         let held = job.held_tasks.values().fold(IndexSet::default(), |all, held| all.or(held));
         let meant = parts.cloned().unwrap_or_else(|| job.waiting.or(&held));
-        let kept = match job.held_tasks.get(&HeldBy::Admin) {
-            Some(by_admin) if !self.by.admin => by_admin.and(&meant),
-            Some(_) | None => IndexSet::default(),
-        };
+        let mut kept = IndexSet::default();
+        let mut keeper = HeldBy::Admin;
+        for (by, tasks) in job.held_tasks.iter().filter(|(by, _)| **by > power) {
+            let tasks = tasks.and(&meant);
+            if !tasks.is_empty() {
+                (kept, keeper) = (kept.or(&tasks), *by);
+            }
+        }
         let tasks = meant.without(&kept);
         if let Some(by) = job.held.filter(|_| parts.is_none() || !tasks.and(&job.waiting).is_empty()) {
             // What was held as a whole is held task by task, as far as it is not meant.
@@ -197,7 +223,7 @@ impl<'a> Act<'a, '_> {
         }
         match kept.is_empty() {
             true => Ok(()),
-            false => refused(JobRef { job: job.id, tasks: Some(kept) }.to_string()),
+            false => refused(keeper, JobRef { job: job.id, tasks: Some(kept) }.to_string()),
         }
     }
 }

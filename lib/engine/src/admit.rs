@@ -113,8 +113,13 @@ fn admit(
     let (waits, later) = match &spec.dependency {
         None => (None, None),
         Some(asked) => {
-            let (mut waits, later) =
-                conditions(cluster, context, past, asked, (id, &tasks, spec.array.is_some()))?;
+            let (mut waits, later) = conditions(
+                (cluster, policy, context),
+                submission.by,
+                past,
+                asked,
+                (id, &tasks, spec.array.is_some()),
+            )?;
             settle_singleton(cluster, &mut waits, id, &(submission.by.uid, spec.name.clone()));
             (Some(waits), later)
         }
@@ -242,7 +247,7 @@ fn may_submit(policy: &Policy, by: Actor, spec: &JobSpec) -> Result<(), Refusal>
         }
         Serves::Only(_) | Serves::Everyone => {}
     }
-    if spec.nice < 0 && !by.admin {
+    if spec.nice < 0 && !by.is_admin() {
         return Err(Refusal::new(RefusalKind::NotPermitted, "--nice below 0 is for admins"));
     }
     bounds::request(spec)?;

@@ -67,7 +67,7 @@ pub(crate) fn unbook(cluster: &Cluster, client: ClientId, by: Actor, name: &str)
 }
 
 fn may(by: Actor) -> Result<(), Refusal> {
-    if by.admin {
+    if by.is_admin() {
         return Ok(());
     }
     Err(Refusal::new(RefusalKind::NotPermitted, "only admins make and take back reservations")

@@ -2,7 +2,7 @@
 //! One request, however many jobs: what cannot be done to one of them is said of that one alone.
 
 use crate::{
-    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Past, Refusal, RefusalKind, acts::Act,
+    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Gone, Past, Refusal, RefusalKind, acts::Act,
     bounds, schedule::Orders, update::Update,
 };
 use alloc::{
@@ -12,7 +12,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use gq_cluster::{Cluster, Job, Policy};
+use gq_cluster::{Cluster, Job, Owner, Policy};
 use gq_model::{Change, IndexSet, JobId, JobRef, JobState, SignalTo, Uid};
 
 /// Which jobs are meant. Without `jobs`, every live job that fits all the other words; several words of one kind mean "any".
@@ -92,7 +92,7 @@ pub(crate) struct Asked<'a> {
     pub verb: &'a Verb,
     pub select: &'a Selection,
     /// Of the ids named, those of jobs that have ended.
-    pub ended: &'a [JobId],
+    pub ended: &'a [Gone],
     /// What became of jobs that a new dependency names.
     pub past: &'a [Past],
 }
@@ -104,7 +104,7 @@ pub(crate) fn command(
     client: ClientId,
     asked: &Asked<'_>,
 ) -> Decision {
-    let Asked { by, verb, select, ended, past } = asked;
+    let Asked { by, verb, select, ended: _, past } = asked;
     if select.is_empty() {
         let refusal = Refusal::new(RefusalKind::Usage, "no job is named")
             .hint("name ids, or select by user, name, partition or state");
@@ -116,20 +116,18 @@ pub(crate) fn command(
     let mut decision = Decision::default();
     let mut orders = Orders::of(cluster);
     let (mut count, mut failures) = (0u64, Vec::new());
-    let targets = targets(cluster, *by, select, ended, verb, &mut failures);
+    let meant = Meant { cluster, policy, asked };
+    let (targets, over) = meant.targets(&mut failures);
     if let Verb::Update(changes) = verb
         && let Err(refusal) = bounds::update(changes, &targets)
     {
         return Decision::reply(client, Answer::Refused(refusal));
     }
     for target in targets {
-        let may = by.admin || by.uid == target.job.uid;
+        let may = policy.may_steer(by.uid, by.role, target.job.owner());
         let what = target.job.id.to_string();
         let done = match (may, verb) {
-            (false, _) => {
-                let text = format!("job {} belongs to {}", target.job.id, target.job.user);
-                Err(Refusal::new(RefusalKind::NotPermitted, text))
-            }
+            (false, _) => Err(of_another(target.job.id, &target.job.user)),
             (true, Verb::Update(_)) if target.tasks.is_some() && target.job.array => {
                 let text = format!("job {what} is changed as a whole, not task by task");
                 Err(Refusal::new(RefusalKind::Policy, text).hint(format!("gqctl update {what}")))
@@ -140,7 +138,7 @@ pub(crate) fn command(
             }
             (true, _) => {
                 let (decision, orders) = (&mut decision, &mut orders);
-                Act { cluster, context, by: *by, target, select, decision, orders }.perform(verb)
+                Act { cluster, policy, context, by: *by, target, select, decision, orders }.perform(verb)
             }
         };
         match done {
@@ -148,69 +146,115 @@ pub(crate) fn command(
             Err(refusal) => failures.push(Failure { what, refusal }),
         }
     }
-    count = count.saturating_add(ended.iter().filter(|_| **verb == Verb::Cancel).count() as u64);
+    count = count.saturating_add(over);
     decision.effects.push(Effect::Reply(client, Answer::Done { count, failures }));
     decision
 }
 
-/// The jobs meant, each once. Jobs of others are passed over silently when neither they nor their user was named.
-fn targets<'a>(
+/// Which jobs a request means.
+struct Meant<'a> {
     cluster: &'a Cluster,
-    by: Actor,
-    select: &Selection,
-    ended: &[JobId],
-    verb: &Verb,
-    failures: &mut Vec<Failure>,
-) -> Vec<Target<'a>> {
-    if select.jobs.is_empty() {
+    policy: &'a Policy,
+    asked: &'a Asked<'a>,
+}
+
+impl<'a> Meant<'a> {
+    fn steers(&self, job: &Job) -> bool {
+        let by = self.asked.by;
+        self.policy.may_steer(by.uid, by.role, job.owner())
+    }
+
+    fn sees(&self, owner: Owner<'_>) -> bool {
+        let by = self.asked.by;
+        self.policy.may_see(by.uid, by.role, owner)
+    }
+
+    /// The jobs meant, each once, and how many have ended for which that is no error.
+    fn targets(&self, failures: &mut Vec<Failure>) -> (Vec<Target<'a>>, u64) {
+        match self.asked.select.jobs.is_empty() {
+            true => (self.by_words(failures), 0),
+            false => self.by_id(failures),
+        }
+    }
+
+    /// Jobs of others are passed over silently when their user was not named; what he may not see of them is as if it were not there.
+    fn by_words(&self, failures: &mut Vec<Failure>) -> Vec<Target<'a>> {
+        let select = self.asked.select;
         let states = |job: &Job| {
-            select.states.is_empty() || job_states(cluster, job).any(|s| select.states.contains(&s))
+            select.states.is_empty() || job_states(self.cluster, job).any(|s| select.states.contains(&s))
         };
-        let fit = cluster.jobs().filter(|job| select.fits(job) && states(job));
-        let (mine, others): (Vec<&Arc<Job>>, Vec<&Arc<Job>>) =
-            fit.partition(|job| by.admin || job.uid == by.uid);
+        let fit = self.cluster.jobs().filter(|job| select.fits(job) && states(job) && self.sees(job.owner()));
+        let (mine, others): (Vec<&Arc<Job>>, Vec<&Arc<Job>>) = fit.partition(|job| self.steers(job));
         failures.extend(of_others(select, &others));
-        return mine.into_iter().map(|job| Target { job, tasks: None }).collect();
+        mine.into_iter().map(|job| Target { job, tasks: None }).collect()
     }
-    let mut wanted: BTreeMap<JobId, Option<IndexSet>> = BTreeMap::new();
-    for reference in &select.jobs {
-        match &reference.tasks {
-            None => {
-                wanted.insert(reference.job, None);
-            }
-            Some(tasks) => {
-                if let Some(set) = wanted.entry(reference.job).or_insert_with(|| Some(IndexSet::default())) {
-                    *set = set.or(tasks);
+
+    fn by_id(&self, failures: &mut Vec<Failure>) -> (Vec<Target<'a>>, u64) {
+        let Asked { select, ended, .. } = self.asked;
+        let mut wanted: BTreeMap<JobId, Option<IndexSet>> = BTreeMap::new();
+        for reference in &select.jobs {
+            match &reference.tasks {
+                None => {
+                    wanted.insert(reference.job, None);
+                }
+                Some(tasks) => {
+                    if let Some(set) =
+                        wanted.entry(reference.job).or_insert_with(|| Some(IndexSet::default()))
+                    {
+                        *set = set.or(tasks);
+                    }
                 }
             }
         }
-    }
-    let mut targets = Vec::new();
-    for (id, tasks) in wanted {
-        match cluster.job(id) {
-            Some(job) if select.fits(job) => {
-                targets.extend(parts(job, tasks, failures));
-            }
-            Some(_) => {}
-            None if ended.contains(&id) => {
-                if *verb != Verb::Cancel {
-                    let refusal = Refusal::new(RefusalKind::Policy, format!("job {id} has ended"));
-                    let refusal = match verb {
-                        Verb::Requeue { .. } => refusal.hint(format!(
-                            "gqsub --rerun-failed={id} submits what did not complete as a new job"
-                        )),
-                        _ => refusal,
-                    };
-                    failures.push(Failure { what: id.to_string(), refusal });
+        let (mut targets, mut over) = (Vec::new(), 0u64);
+        for (id, tasks) in wanted {
+            let live = self.cluster.job(id).filter(|job| self.sees(job.owner()));
+            let gone = ended.iter().find(|gone| gone.job == id).filter(|gone| self.sees(gone.owner()));
+            let refusal = match (live, gone) {
+                (Some(job), _) => {
+                    targets.extend(select.fits(job).then(|| parts(job, tasks, failures)).flatten());
+                    continue;
                 }
+                (None, Some(gone)) => match self.too_late(gone) {
+                    Ok(()) => {
+                        over = over.saturating_add(1);
+                        continue;
+                    }
+                    Err(refusal) => refusal,
+                },
+                // Whoever may not see a job is told the same.
+                (None, None) => Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {id}")),
+            };
+            failures.push(Failure { what: id.to_string(), refusal });
+        }
+        (targets, over)
+    }
+
+    /// What is said of a job that has ended: to cancel it is no error.
+    fn too_late(&self, gone: &Gone) -> Result<(), Refusal> {
+        let (by, id) = (self.asked.by, gone.job);
+        if !self.policy.may_steer(by.uid, by.role, gone.owner()) {
+            return Err(of_another(id, &format!("uid {}", gone.uid)));
+        }
+        let refusal = Refusal::new(RefusalKind::Policy, format!("job {id} has ended"));
+        match self.asked.verb {
+            Verb::Cancel => Ok(()),
+            Verb::Requeue { .. } => {
+                Err(refusal
+                    .hint(format!("gqsub --rerun-failed={id} submits what did not complete as a new job")))
             }
-            None => {
-                let refusal = Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {id}"));
-                failures.push(Failure { what: id.to_string(), refusal });
-            }
+            Verb::Signal(..)
+            | Verb::Hold
+            | Verb::Release
+            | Verb::Suspend
+            | Verb::Continue
+            | Verb::Update(_) => Err(refusal),
         }
     }
-    targets
+}
+
+fn of_another(id: JobId, whom: &str) -> Refusal {
+    Refusal::new(RefusalKind::NotPermitted, format!("job {id} belongs to {whom}"))
 }
 
 /// What is said of jobs of other users who were named.
@@ -220,7 +264,9 @@ fn of_others(select: &Selection, others: &[&Arc<Job>]) -> Vec<Failure> {
         named.entry(job.uid).or_insert((&job.user, 0)).1 += 1;
     }
     let told = |(user, count): (&str, u64)| {
-        let text = format!("{count} match, and only {user} and admins may do that");
+        let text = format!(
+            "{count} match, and only {user}, who coordinates their account, operators and admins may do that"
+        );
         Failure { what: format!("jobs of {user}"), refusal: Refusal::new(RefusalKind::NotPermitted, text) }
     };
     named.into_values().map(told).collect()

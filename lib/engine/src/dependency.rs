@@ -1,9 +1,9 @@
 //! Dependencies: what the conditions of a job mean when it is submitted, and what an end or a start of another job means for them.
 //! Jobs that ended count, however old: the household looks up what became of them ([`Past`]).
 
-use crate::{Context, Refusal, RefusalKind};
+use crate::{Actor, Context, Gone, Refusal, RefusalKind};
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
-use gq_cluster::{Cluster, Condition, Event, Fate, Job, Next, Phase, Policy, Waits};
+use gq_cluster::{Cluster, Condition, Event, Fate, Job, Next, Owner, Phase, Policy, Waits};
 use gq_model::{
     Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, Uid, When,
 };
@@ -11,8 +11,8 @@ use gq_model::{
 /// What became of the tasks of a job that have ended, as it is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// Which job.
-    pub job: JobId,
+    /// Which job, and whose.
+    pub gone: Gone,
     /// Tasks that COMPLETED.
     pub good: IndexSet,
     /// Tasks that ended otherwise.
@@ -43,6 +43,9 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
+    fn owner(&self) -> Owner<'_> {
+        self.live.map_or_else(|| self.past.gone.owner(), |job| job.owner())
+    }
     fn all(&self) -> IndexSet {
         self.open().or(&self.past.good).or(&self.past.bad)
     }
@@ -68,13 +71,13 @@ fn unbegun(job: &Job) -> IndexSet {
 }
 
 /// What a request's dependency means as things stand: its conditions, and before when the job may not start. `id`: the job's; `own`: its tasks;
-/// `array`: whether it is one.
+/// `array`: whether it is one. Anybody may wait for any job as a whole; of a job that he may not see he knows no tasks.
 ///
 /// # Errors
 /// When it names a job or task that never was, or the job itself.
 pub(crate) fn conditions(
-    cluster: &Cluster,
-    context: &Context,
+    (cluster, policy, context): (&Cluster, &Policy, &Context),
+    by: Actor,
     past: &[Past],
     asked: &Dependency,
     (id, own, array): (JobId, &IndexSet, bool),
@@ -91,7 +94,7 @@ pub(crate) fn conditions(
             if on.job == id && live.is_some() {
                 return refused(term, "a job cannot wait for itself");
             }
-            let told = past.iter().find(|past| past.job == on.job);
+            let told = past.iter().find(|past| past.gone.job == on.job);
             let known = match (live, told) {
                 (None, None) => {
                     let refused = refused(term, "there is no such job")
@@ -101,7 +104,8 @@ pub(crate) fn conditions(
                 (live, told) => Known { live, past: told.cloned().unwrap_or_default() },
             };
             let all = known.all();
-            if on.tasks.as_ref().is_some_and(|tasks| !tasks.without(&all).is_empty()) {
+            let is_known = policy.may_see(by.uid, by.role, known.owner());
+            if on.tasks.as_ref().is_some_and(|tasks| !is_known || !tasks.without(&all).is_empty()) {
                 return refused(term, "the job has no such task");
             }
             // Task by task goes from array to array: a plain job waits, or is waited for, as a whole.

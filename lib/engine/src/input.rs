@@ -2,7 +2,7 @@
 
 use crate::{NodeVerb, Past, Selection, Verb};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
-use gq_cluster::{Booking, Event};
+use gq_cluster::{Booking, Event, Job, Owner, Role};
 use gq_model::{
     Assignment, BootId, Bound, Card, EndReason, Epoch, Fault, JobId, JobSpec, MiB, NodeId, NodeName, Outcome,
     Reason, RunKey, Seconds, Seq, SignalTo, Timestamp, Token, Uid,
@@ -21,8 +21,40 @@ pub struct ClientId(
 pub struct Actor {
     /// By the socket's or file's credentials.
     pub uid: Uid,
-    /// Whether that is root, the controller's own user or one of the conf's admins.
-    pub admin: bool,
+    /// What the conf says that he is.
+    pub role: Role,
+}
+
+impl Actor {
+    /// Whether he may do everything.
+    pub fn is_admin(self) -> bool {
+        self.role == Role::Admin
+    }
+    /// Whether he steers what is everybody's.
+    pub fn is_operator(self) -> bool {
+        self.role >= Role::Operator
+    }
+}
+
+/// A job that has ended, and whose it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// The job.
+    pub job: JobId,
+    /// Its user.
+    pub uid: Uid,
+    /// The account that it was charged to.
+    pub account: Option<String>,
+}
+
+impl Gone {
+    /// What is gone of a job.
+    pub(crate) fn of(job: &Job) -> Self {
+        Self { job: job.id, uid: job.uid, account: job.payer.account.clone() }
+    }
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        Owner { uid: self.uid, account: self.account.as_deref() }
+    }
 }
 
 /// What holds for all inputs of a turn.
@@ -143,7 +175,7 @@ pub enum Input {
         /// To which.
         select: Selection,
         /// Of the ids named, those of jobs that have ended.
-        ended: Vec<JobId>,
+        ended: Vec<Gone>,
         /// What became of the jobs that a new dependency names and that were accepted before.
         past: Vec<Past>,
     },

@@ -34,7 +34,7 @@ mod update;
 pub use command::{Selection, Verb};
 pub use dependency::Past;
 pub use input::{
-    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Input, NodeReport, Order, Refusal,
+    Actor, Answer, ClientId, Context, Decision, Effect, Failure, Gone, Input, NodeReport, Order, Refusal,
     RefusalKind, Submission,
 };
 pub use nodes::NodeVerb;

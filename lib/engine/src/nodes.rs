@@ -1,4 +1,4 @@
-//! What admins ask for nodes: drained, resumed, vouched to be dead, forgotten; and what their silence means for runs that end themselves.
+//! What operators and admins ask for nodes: drained, resumed, vouched to be dead, forgotten; and what their silence means for runs that end themselves.
 
 use crate::{
     Actor, Answer, ClientId, Context, Decision, Effect, Failure, Order, Refusal, RefusalKind, bounds,
@@ -36,9 +36,7 @@ pub(crate) struct Asked<'a> {
 impl Asked<'_> {
     /// Does what is wanted to each of the nodes; what cannot be done to one is said of that one alone.
     pub(crate) fn perform(&self, client: ClientId, verb: &NodeVerb, names: &[NodeName]) -> Decision {
-        if !self.by.admin {
-            let refusal = Refusal::new(RefusalKind::NotPermitted, "only admins steer nodes")
-                .hint("admins are named in the conf: [cluster] admins");
+        if let Err(refusal) = self.may(verb) {
             return Decision::reply(client, Answer::Refused(refusal));
         }
         if let NodeVerb::Drain(reason) = verb
@@ -62,6 +60,23 @@ impl Asked<'_> {
         }
         decision.effects.push(Effect::Reply(client, Answer::Done { count, failures }));
         decision
+    }
+
+    /// Whether who asks may do that: to vouch for what nobody can look at is for admins.
+    fn may(&self, verb: &NodeVerb) -> Result<(), Refusal> {
+        let (may, text, hint) = match verb {
+            NodeVerb::Drain(_) | NodeVerb::Resume => (
+                self.by.is_operator(),
+                "only operators and admins drain and resume nodes",
+                "they are named in the conf: [cluster] operators and admins",
+            ),
+            NodeVerb::Fence | NodeVerb::Forget => (
+                self.by.is_admin(),
+                "only admins fence and forget nodes",
+                "admins are named in the conf: [cluster] admins",
+            ),
+        };
+        if may { Ok(()) } else { Err(Refusal::new(RefusalKind::NotPermitted, text).hint(hint)) }
     }
 
     fn do_to<'c>(

@@ -4,7 +4,8 @@
 //! The store and the courier are handed in, so that the daemon and the simulator run this very code.
 
 use crate::{
-    Answer, Context, Decision, Effect, Input, Past, Refusal, RefusalKind, admit, decide, dependency, schedule,
+    Answer, Context, Decision, Effect, Gone, Input, Past, Refusal, RefusalKind, admit, decide, dependency,
+    schedule,
 };
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -51,8 +52,8 @@ pub struct Record<'a> {
 /// A job that ended in this turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over {
-    /// Which.
-    pub job: JobId,
+    /// Which, and whose.
+    pub gone: Gone,
     /// Its end: that of the worst task.
     pub outcome: Outcome,
 }
@@ -203,8 +204,9 @@ impl<'a, P: Plans> Turn<'a, P> {
             let decision = match input {
                 // What the household looked up is what was on disk before this turn.
                 Input::Command { client, by, verb, select, ended, past } if !self.over.is_empty() => {
-                    let over = self.over.iter().map(|over| over.job);
-                    let ended = ended.iter().copied().chain(over).filter(|id| select.names(*id)).collect();
+                    let over = self.over.iter().map(|over| &over.gone);
+                    let ended = ended.iter().chain(over).filter(|gone| select.names(gone.job));
+                    let ended = ended.cloned().collect();
                     let (client, by, verb, select) = (*client, *by, verb.clone(), select.clone());
                     let past = self.past_by_now(past);
                     let input = Input::Command { client, by, verb, select, ended, past };
@@ -228,7 +230,7 @@ impl<'a, P: Plans> Turn<'a, P> {
     fn past_by_now(&self, looked_up: &[Past]) -> Vec<Past> {
         let mut all = looked_up.to_vec();
         for event in self.steps.iter().map(|step| &step.event) {
-            let past = event.job().and_then(|job| all.iter_mut().find(|past| past.job == job));
+            let past = event.job().and_then(|job| all.iter_mut().find(|past| past.gone.job == job));
             if let Some(past) = past {
                 past.add(event);
             }
@@ -429,7 +431,7 @@ fn over(before: &Job, event: &Event) -> Over {
     let worst =
         rest.reduce(|worst, next| if next.client_code() > worst.client_code() { next } else { worst });
     let unknown = || Outcome::without_exit(End::Failed, gq_model::Reason::None, "");
-    Over { job: before.id, outcome: worst.cloned().unwrap_or_else(unknown) }
+    Over { gone: Gone::of(before), outcome: worst.cloned().unwrap_or_else(unknown) }
 }
 
 /// Tells every client of a turn that came to nothing.

@@ -117,8 +117,10 @@ impl Update<'_> {
         }
         let other_times = (spec.deadline, spec.begin) != (job.spec.deadline, job.spec.begin);
         if (moved || limit.is_some()) && !job.waiting.is_empty() {
-            let owner = Actor { uid: job.uid, admin: self.policy.is_admin(job.uid) };
-            let (shape, payer) = admit::request(self.cluster, self.policy, self.context, owner, &spec, 0)?;
+            let owner = Actor { uid: job.uid, role: self.policy.role(job.uid) };
+            // Whether its place may be better than others' was asked when that was said, maybe of an admin.
+            let asked = JobSpec { nice: spec.nice.max(0), ..spec.clone() };
+            let (shape, payer) = admit::request(self.cluster, self.policy, self.context, owner, &asked, 0)?;
             self.amend(job, Amendment::Shape(Arc::new(shape), Arc::new(payer)), &mut drafted);
         } else if other_times && !job.waiting.is_empty() {
             admit::in_time(self.context, job.shape.time_limit, &spec)?;
@@ -154,7 +156,7 @@ impl Update<'_> {
     }
 
     fn admins_only(&self, what: &str) -> Result<(), Refusal> {
-        if self.by.admin {
+        if self.by.is_admin() {
             return Ok(());
         }
         Err(Refusal::new(RefusalKind::NotPermitted, format!("only admins may {what}"))
@@ -208,8 +210,13 @@ impl Update<'_> {
             self.amend(job, Amendment::Waits(None), decision);
             return Ok(());
         };
-        let (waits, not_before): (Waits, _) =
-            conditions(self.cluster, self.context, self.past, asked, (job.id, &job.waiting, job.array))?;
+        let (waits, not_before): (Waits, _) = conditions(
+            (self.cluster, self.policy, self.context),
+            self.by,
+            self.past,
+            asked,
+            (job.id, &job.waiting, job.array),
+        )?;
         if leads_to(self.cluster, &waits, job.id) {
             let text = format!("--dependency={asked}: that waits for job {} itself: a circle", job.id);
             return Err(Refusal::new(RefusalKind::Policy, text));

@@ -2,8 +2,8 @@
 //! system is, whoever asks has to know ([`People`]). Reads no file, asks no directory.
 
 use gq_cluster::{
-    Access, Account, DeclaredNode, Depth, Limits, Partition, PartitionState, Policy, Preempt, Qos, Serves,
-    SliceRule, WHOLE_CARD, Weights,
+    Access, Account, DeclaredNode, Depth, Limits, Partition, PartitionState, Policy, Preempt, Private, Qos,
+    Serves, SliceRule, WHOLE_CARD, Weights,
 };
 use gq_conf::{Backfill, Config};
 use gq_model::Uid;
@@ -50,8 +50,19 @@ pub fn policy_of(config: &Config, serves: Serves, people: &mut impl People) -> P
         lost_after: config.cluster.lost_after,
         serves,
         admins: people.users("[cluster] admins", &config.cluster.admins),
+        operators: people.users("[cluster] operators", &config.cluster.operators),
+        private: private_of(&config.cluster.private),
         allow_test_run: config.cluster.allow_test_run,
         containers: config.container.is_some(),
+    }
+}
+
+fn private_of(words: &[gq_conf::Private]) -> Private {
+    let has = |word| words.contains(&word);
+    Private {
+        jobs: has(gq_conf::Private::Jobs),
+        usage: has(gq_conf::Private::Usage),
+        reservations: has(gq_conf::Private::Reservations),
     }
 }
 
@@ -176,6 +187,10 @@ fn account_of(account: &gq_conf::Account, people: &mut impl People) -> Account {
         shares: u64::from(account.shares),
         users: people
             .users(&format!("account {}: users", account.name), &account.users)
+            .into_iter()
+            .collect(),
+        coordinators: people
+            .users(&format!("account {}: coordinators", account.name), &account.coordinators)
             .into_iter()
             .collect(),
         limits: limits_of(&account.limits),

@@ -188,14 +188,14 @@ pub enum Ask {
         /// What.
         changes: Vec<Change>,
     },
-    /// Start nothing more on these nodes (admins). Answer: [`Reply::Done`].
+    /// Start nothing more on these nodes (operators and admins). Answer: [`Reply::Done`].
     Drain {
         /// Which nodes.
         nodes: Vec<NodeName>,
         /// Why.
         reason: String,
     },
-    /// Use these nodes again (admins). Answer: [`Reply::Done`].
+    /// Use these nodes again (operators and admins). Answer: [`Reply::Done`].
     Resume {
         /// Which nodes.
         nodes: Vec<NodeName>,
@@ -233,6 +233,50 @@ pub enum Ask {
     Shutdown,
     /// A node opens its connection. Answer: [`Reply::Node`]; then both sides send `Letters`.
     Node(Head),
+}
+
+macro_rules! verbs {
+    ($($ask:pat => $word:literal,)*) => {
+        impl Ask {
+            /// All words of [`Ask::verb`], each once.
+            pub const VERBS: &[&'static str] = &[$($word),*];
+
+            /// What is asked, in a word.
+            pub const fn verb(&self) -> &'static str {
+                match self { $($ask => $word,)* }
+            }
+        }
+    };
+}
+
+verbs! {
+    Self::Ping => "ping",
+    Self::Submit { .. } => "submit",
+    Self::TestOnly { .. } => "test a request",
+    Self::List(_) => "list jobs",
+    Self::Nodes => "list nodes",
+    Self::Partitions => "list partitions",
+    Self::Wait { .. } => "wait for a job",
+    Self::JobFile { .. } => "find a job file",
+    Self::Cancel { .. } => "cancel",
+    Self::Hold { .. } => "hold",
+    Self::Release { .. } => "release",
+    Self::Requeue { .. } => "requeue",
+    Self::Suspend { .. } => "suspend",
+    Self::Continue { .. } => "continue",
+    Self::Update { .. } => "update",
+    Self::Drain { .. } => "drain",
+    Self::Resume { .. } => "resume a node",
+    Self::Fence { .. } => "fence",
+    Self::Forget { .. } => "forget",
+    Self::Reserve(_) => "reserve",
+    Self::Unreserve { .. } => "unreserve",
+    Self::Reservations => "list reservations",
+    Self::Priorities { .. } => "list priorities",
+    Self::Shares => "list shares",
+    Self::Reload => "reload",
+    Self::Shutdown => "shut down",
+    Self::Node(_) => "be a node",
 }
 
 /// What kind of refusal it is; the client's exit code follows from it.

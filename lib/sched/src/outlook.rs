@@ -35,7 +35,7 @@ impl Outlook {
     pub fn of(&self, job: &Job, policy: &Policy) -> (Reason, Option<Timestamp>) {
         match job.held {
             Some(HeldBy::User) => return (Reason::JobHeldUser, None),
-            Some(HeldBy::Admin) => return (Reason::JobHeldAdmin, None),
+            Some(HeldBy::Coordinator | HeldBy::Admin) => return (Reason::JobHeldAdmin, None),
             None => {}
         }
         match job.waits.as_ref().map(Waits::fate) {

@@ -15,7 +15,7 @@ use crate::{
     watch::Watch,
     world::World,
 };
-use gq_cluster::{Cluster, Event, Policy};
+use gq_cluster::{Cluster, Event, Policy, Role};
 use gq_engine::{
     Actor, Answer, ClientId, Context, Courier, Effect, Filing, Input, Keeper, Order, Over, Record, Refusal,
     Step, Submission, Turn,
@@ -321,7 +321,7 @@ fn place_of(token: Token) -> u32 {
 fn submission(place: u32, job: &TraceJob, trace: &Trace, requests: &mut Requests<'_>) -> Input {
     let submission = Submission {
         // The log's jobs were let in once: what only admins may ask is not asked again.
-        by: Actor { uid: uid_of(job.user), admin: true },
+        by: Actor { uid: uid_of(job.user), role: Role::Admin },
         user: trace.names.text(job.user).to_owned(),
         token: token_of(place),
         drop_name: String::new(),

@@ -115,6 +115,18 @@ impl Store {
         Ok(select.exists([crate::commit::signed(id.0)])?)
     }
 
+    /// The user of a job and the account that it is charged to, if there ever was one of this id.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn owner(&self, id: JobId) -> Result<Option<(Uid, Option<String>)>, StoreError> {
+        match crate::history::first_event(&self.conn, id)? {
+            Some(Event::Submitted(new)) => Ok(Some((new.uid, new.payer.account.clone()))),
+            Some(_) => Err(crate::history::headless(id)),
+            None => Ok(None),
+        }
+    }
+
     /// How a job ended of which nothing lives: the outcome with the highest code for a waiting client.
     ///
     /// # Errors

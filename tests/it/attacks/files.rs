@@ -1,7 +1,7 @@
 //! What a user names is opened as that user, whatever it turns into at that moment; what is the daemons' is read by nobody else.
 
-use super::{as_user, installation, submit};
-use crate::lab::{Lab, Owner, finish, until};
+use super::{installation, submit};
+use crate::lab::{Lab, Owner, as_user, finish, until};
 use gq_model::{End, Reason};
 use std::{
     collections::BTreeMap,

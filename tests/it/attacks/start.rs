@@ -1,7 +1,7 @@
 //! What stands at the beginning: who answers at the socket, and becoming the user.
 
-use super::{as_user, installation, submit};
-use crate::lab::{Plan, accounts, can_trace, cards, finish, until};
+use super::{installation, submit};
+use crate::lab::{Plan, accounts, as_user, can_trace, cards, finish, until};
 use std::{fs, io::Read, os::unix::net::UnixListener, time::Duration};
 
 /// CVE-2024-35235 and its like: somebody else listens where `gqd` should.

@@ -1,7 +1,7 @@
 //! A `gqd` that was taken over: whoever has its account writes orders by hand. The node runs what a user submitted, as that user, and nothing else.
 
-use super::{as_user, honest, submit};
-use crate::lab::{Owner, Plan, accounts, cards, until};
+use super::{honest, submit};
+use crate::lab::{Owner, Plan, accounts, as_user, cards, until};
 use gq_model::{Assignment, Seq, Token, Uid};
 use gq_proto::{Head, JobFile, Order, OrderBody, seal, sha256_hex, unseal};
 use nix::sys::signal::Signal;

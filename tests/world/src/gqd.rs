@@ -9,7 +9,7 @@ use crate::{
 };
 use gq_cluster::{Cluster, Node, Policy, Serves};
 use gq_controller::{Bundle, Known, LinkId, Post, Silence, StoreKeeper};
-use gq_engine::{Answer, ClientId, Context, Input, NodeReport, Turn, TurnError};
+use gq_engine::{Answer, ClientId, Context, Gone, Input, NodeReport, Turn, TurnError};
 use gq_model::{Beat, ClusterId, Epoch, JobId, NodeName, Seq, Timestamp, Uid};
 use gq_proto::{Head, Reading, Refusal};
 use gq_sched::Planner;
@@ -213,6 +213,10 @@ impl Gqd {
     }
 
     /// Whether there is, or was, such a job.
+    pub(crate) fn gone(&self, id: JobId) -> Option<Gone> {
+        self.keeper.gone(id).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     pub(crate) fn was_job(&self, id: JobId) -> bool {
         self.cluster.job(id).is_some()
             || self.keeper.store.was_job(id).unwrap_or_else(|error| panic!("{error}"))

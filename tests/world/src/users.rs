@@ -6,6 +6,7 @@ use crate::{
     spool::{JobFile, Spool},
     truth::Truth,
 };
+use gq_cluster::Role;
 use gq_engine::{Actor, Answer, ClientId, Input, NodeVerb, Past, Selection, Submission, Verb};
 use gq_model::{Change, JobId, JobRef, JobSpec, Seconds, SignalTo, TimeAsk, Token, Uid};
 
@@ -86,7 +87,7 @@ fn spec(kind: &str) -> JobSpec {
 }
 
 fn actor(uid: Uid) -> Actor {
-    Actor { uid, admin: uid == ROOT }
+    Actor { uid, role: if uid == ROOT { Role::Admin } else { Role::User } }
 }
 
 /// The request in a job file, as the intake makes it.
@@ -239,7 +240,7 @@ impl Users {
     pub(crate) fn order(&mut self, gqd: &mut Gqd, by: Uid, verb: Verb, select: Selection) {
         let client = self.client();
         let named = select.jobs.iter().map(|named| named.job).filter(|id| gqd.cluster.job(*id).is_none());
-        let ended = named.filter(|id| gqd.was_job(*id)).collect();
+        let ended = named.filter_map(|id| gqd.gone(id)).collect();
         gqd.inputs.push(Input::Command { client, by: actor(by), verb, select, ended, past: Vec::new() });
     }
 

@@ -18,7 +18,9 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
             "its begin time (--begin), or the pause after another job (--dependency=after:ID+MINUTES), is not over"
         }
         Reason::JobHeldUser => "its user holds it: gqctl release lets it start",
-        Reason::JobHeldAdmin => "an admin holds it, and an admin has to release it",
+        Reason::JobHeldAdmin => {
+            "an admin, an operator or who coordinates its account holds it: ask them to release it"
+        }
         Reason::Dependency => "it waits for another job",
         Reason::DependencyNeverSatisfied => {
             "what it waits for can no longer come: cancel it, or name another job with gqctl update --dependency"

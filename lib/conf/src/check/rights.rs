@@ -64,6 +64,7 @@ pub(crate) fn accounts(top: &Section<'_>, notes: &mut Notes<'_>) -> (Vec<Account
             parent: parent.value,
             shares: section.get(&keys::SHARES, notes),
             users: section.get(&keys::USERS, notes),
+            coordinators: section.get(&keys::COORDINATORS, notes),
             limits: limits(&section, notes),
             card_minutes: section.get(&keys::CARD_MINUTES, notes),
         };

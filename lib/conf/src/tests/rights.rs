@@ -1,7 +1,7 @@
 //! Tests of weights, bounds, access, QOS, accounts and licences as they are read and refused.
 
 use super::{bad, good, of_repository};
-use crate::{Access, Backfill, Licence, Limits, Preempt, Weights, known_keys};
+use crate::{Access, Backfill, Licence, Limits, Preempt, Private, Weights, known_keys};
 use gq_model::Seconds;
 
 const ALL: &str = r#"
@@ -33,6 +33,7 @@ name = "spare"
 name = "lab"
 shares = 3
 users = ["alice"]
+coordinators = ["dora", "54321"]
 max_cards = 8
 card_minutes = 10000
 
@@ -129,6 +130,7 @@ fn everything_about_rights_is_read() {
     let lab = conf.account("lab").unwrap();
     assert_eq!((lab.parent.as_deref(), lab.shares, lab.card_minutes), (None, 3, Some(10_000)));
     assert_eq!(lab.limits, Limits { max_cards: Some(8), ..Limits::default() });
+    assert_eq!(lab.coordinators, ["dora", "54321"]);
     let students = conf.account("students").unwrap();
     assert_eq!((students.parent.as_deref(), students.shares, students.card_minutes), (Some("lab"), 1, None));
     let default = |user| conf.default_account(user).map(|account| account.name.as_str());
@@ -138,8 +140,23 @@ fn everything_about_rights_is_read() {
 }
 
 #[test]
+fn what_is_private_is_said_in_words_each_once() {
+    let conf =
+        good("[cluster]\noperators = [\"carol\"]\nprivate_data = [\"Usage\", \"jobs\", \"reservations\"]\n");
+    assert_eq!(conf.cluster.operators, ["carol"]);
+    assert_eq!(conf.cluster.private, [Private::Usage, Private::Jobs, Private::Reservations]);
+    for (list, words) in
+        [("[\"job\"]", "`job`"), ("[\"jobs\", \"jobs\"]", "already"), ("\"jobs\"", "a list of words")]
+    {
+        let found = bad(&format!("[cluster]\nprivate_data = {list}\n"));
+        assert!(found.len() == 1 && found[0].2.contains(words), "{found:?}");
+    }
+}
+
+#[test]
 fn what_is_not_said_is_as_it_was() {
     let conf = good("");
+    assert!(conf.cluster.operators.is_empty() && conf.cluster.private.is_empty());
     let scheduler = &conf.scheduler;
     assert_eq!((scheduler.backfill, scheduler.weights), (Backfill::Easy, Weights::default()));
     assert_eq!(

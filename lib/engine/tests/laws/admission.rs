@@ -61,7 +61,7 @@ fn an_admin_may_name_any_account() {
     let mut world = World::joined();
     let client = world.submit(1, BOB, spec(r#""account":"physics""#));
     let Some(Input::Submit { submission, .. }) = world.inputs.last_mut() else { panic!("it was handed in") };
-    submission.by = Actor { uid: BOB, admin: true };
+    submission.by = Actor { uid: BOB, role: gq_cluster::Role::Admin };
     world.turn();
     assert_eq!(world.post.replies[&client], Answer::Submitted(JobId(1)));
 }
@@ -469,7 +469,7 @@ fn a_job_that_is_only_tested_starts_not_before_it_may_and_held_nobody_knows_when
         let client = gq_engine::ClientId(asks);
         world.inputs.push(Input::TestOnly {
             client,
-            by: Actor { uid: ANN, admin: false },
+            by: Actor { uid: ANN, role: gq_cluster::Role::User },
             spec: Box::new(spec(words)),
         });
         world.turn();

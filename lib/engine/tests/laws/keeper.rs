@@ -45,9 +45,19 @@ impl Disk {
         Cluster::restore(gq_cluster::Rows { last_job, jobs, nodes, bookings, usage }).unwrap()
     }
 
+    /// A job that was accepted, and whose it is.
+    pub fn gone(&self, id: JobId) -> gq_engine::Gone {
+        let found = self.rows.events.iter().find_map(|event| match event {
+            Event::Submitted(new) if new.id == id => Some(new),
+            _ => None,
+        });
+        let new = found.unwrap_or_else(|| panic!("job {id} was never submitted"));
+        gq_engine::Gone { job: id, uid: new.uid, account: new.payer.account.clone() }
+    }
+
     /// What became of the tasks of a job that have ended.
     pub fn past(&self, id: JobId) -> gq_engine::Past {
-        let mut past = gq_engine::Past { job: id, ..Default::default() };
+        let mut past = gq_engine::Past { gone: self.gone(id), ..Default::default() };
         for event in &self.rows.events {
             match event {
                 Event::TasksEnded { job, tasks, .. } if *job == id => past.bad = past.bad.or(tasks),
@@ -247,8 +257,8 @@ impl Courier for Post {
 
     fn over(&mut self, jobs: Vec<Over>) {
         for over in jobs {
-            let twice = self.over.insert(over.job, over.outcome);
-            assert_eq!(twice, None, "job {} was over twice", over.job);
+            let twice = self.over.insert(over.gone.job, over.outcome);
+            assert_eq!(twice, None, "job {} was over twice", over.gone.job);
         }
     }
 }

@@ -18,5 +18,6 @@ mod nodes;
 mod parts;
 mod preemption;
 mod random;
+mod rights;
 mod stories;
 mod world;

@@ -6,7 +6,7 @@ use crate::{
 };
 use gq_cluster::{
     Account, Booked, Booking, Cluster, Depth, Event, Fate, Limits, Link, Node, Partition, PartitionState,
-    Policy, Preempt, Qos, Serves, SliceRule, Weights,
+    Policy, Preempt, Qos, Role, Serves, SliceRule, Weights,
 };
 use gq_engine::{
     Actor, Answer, ClientId, Context, Input, NodeReport, NodeVerb, Selection, Submission, Turn, TurnError,
@@ -18,6 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const ANN: Uid = Uid(1001);
 pub const BOB: Uid = Uid(1002);
+/// Coordinates `physics`, above `optics`, which is Ann's account.
+pub const CAROL: Uid = Uid(1003);
+/// An operator.
+pub const OLIVE: Uid = Uid(1004);
 pub const ROOT: Uid = Uid(0);
 
 pub struct World {
@@ -46,7 +50,12 @@ pub struct World {
 }
 
 pub fn actor(uid: Uid) -> Actor {
-    Actor { uid, admin: uid == ROOT }
+    let role = match uid {
+        ROOT => Role::Admin,
+        OLIVE => Role::Operator,
+        _ => Role::User,
+    };
+    Actor { uid, role }
 }
 
 pub fn spec(text: &str) -> JobSpec {
@@ -125,7 +134,8 @@ fn policy() -> Policy {
         },
         ..Qos::default()
     };
-    let physics = Account { name: "physics".into(), shares: 1, ..Account::default() };
+    let physics =
+        Account { name: "physics".into(), shares: 1, coordinators: vec![CAROL], ..Account::default() };
     let optics = Account {
         name: "optics".into(),
         parent: Some("physics".into()),
@@ -159,6 +169,8 @@ fn policy() -> Policy {
         lost_after: Seconds(120),
         serves: Serves::Everyone,
         admins: BTreeSet::new(),
+        operators: BTreeSet::from([OLIVE]),
+        private: gq_cluster::Private::default(),
         allow_test_run: false,
         containers: true,
     }
@@ -234,7 +246,7 @@ impl World {
     pub fn command(&mut self, uid: Uid, verb: Verb, select: Selection) -> ClientId {
         let client = self.client();
         let named = select.jobs.iter().map(|named| named.job);
-        let ended = named.filter(|id| self.post.over.contains_key(id)).collect();
+        let ended = named.filter(|id| self.post.over.contains_key(id)).map(|id| self.disk.gone(id)).collect();
         if let Verb::Update(changes) = &verb
             && changes.iter().any(|change| matches!(change, gq_model::Change::AtOnce(_)))
         {

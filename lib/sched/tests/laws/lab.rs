@@ -183,6 +183,8 @@ impl Lab {
             lost_after: Seconds(120),
             serves: Serves::Everyone,
             admins: BTreeSet::new(),
+            operators: BTreeSet::new(),
+            private: gq_cluster::Private::default(),
             allow_test_run: false,
             containers: false,
         };

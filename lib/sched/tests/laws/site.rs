@@ -198,6 +198,7 @@ impl Site {
             parent: parent.map(str::to_owned),
             shares,
             users: users.iter().copied().map(Uid).collect(),
+            coordinators: Vec::new(),
             limits,
             card_minutes: None,
         };
