@@ -188,11 +188,17 @@ mod tests {
     }
 
     fn whole(index: u32) -> CardUse {
-        CardUse { index, uuid: Some(format!("GPU-{index}")), slice: None, placement: None }
+        CardUse { index, uuid: Some(format!("GPU-{index}")), slice: None, placement: None, share: None }
     }
 
     fn slice(uuid: &str) -> CardUse {
-        CardUse { index: 1, uuid: Some(uuid.to_owned()), slice: Some("1g.10gb".to_owned()), placement: None }
+        CardUse {
+            index: 1,
+            uuid: Some(uuid.to_owned()),
+            slice: Some("1g.10gb".to_owned()),
+            placement: None,
+            share: None,
+        }
     }
 
     fn user(card: u32, slice: Option<&str>, pid: u32) -> User {

@@ -397,7 +397,13 @@ mod tests {
     }
 
     fn held(index: u32, uuid: Option<&str>, slice: Option<&str>) -> CardUse {
-        CardUse { index, uuid: uuid.map(Into::into), slice: slice.map(Into::into), placement: None }
+        CardUse {
+            index,
+            uuid: uuid.map(Into::into),
+            slice: slice.map(Into::into),
+            placement: None,
+            share: None,
+        }
     }
 
     #[test]

@@ -472,6 +472,7 @@ fn house() -> NodeView {
         slices,
         grid: None,
         fixed: false,
+        parts: 0,
         health,
     };
     let view = |card: Card, job: Option<&str>, slices: Vec<SliceView>| {

@@ -18,6 +18,7 @@ fn cards(count: u32) -> Vec<Card> {
         slices: Vec::new(),
         grid: None,
         fixed: false,
+        parts: 0,
         health: CardHealth::Good,
     };
     (0..count).map(card).collect()
@@ -114,7 +115,13 @@ fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
 fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
     let mut node = joined(Vec::new());
     let mut given = assignment(key(1, 1), boot(1));
-    given.cards.push(CardUse { index: 0, uuid: Some("GPU-0".into()), slice: None, placement: None });
+    given.cards.push(CardUse {
+        index: 0,
+        uuid: Some("GPU-0".into()),
+        slice: None,
+        placement: None,
+        share: None,
+    });
     let effects = node.decide(Input::Order { seq: Seq(1), order: Order::Start(given), at: NOW });
     assert!(matches!(effects[..], [Effect::Append(_), Effect::Launch(_)]), "{effects:?}");
     let started = Record::Started { key: key(1, 1), at: Timestamp(1) };
