@@ -28,6 +28,8 @@ pub struct Declared {
     pub library: Option<PathBuf>,
     /// The declared cards.
     pub cards: Vec<Card>,
+    /// In how many parts those that are whole may be shared; 0 for not at all.
+    pub parts: u8,
 }
 
 /// What the thread is asked for.
@@ -183,7 +185,8 @@ impl Looker {
         if look.cards.iter().all(|card| !card.health.is_good()) {
             self.driver = None;
         }
-        let cards = gq_gpu::merge(look.cards.clone(), &self.declared.cards);
+        let mut cards = gq_gpu::merge(look.cards.clone(), &self.declared.cards);
+        gq_model::share_in(&mut cards, self.declared.parts);
         (look.cards, Look { cards, users: look.users })
     }
 }
