@@ -21,6 +21,7 @@ mod links;
 mod listing;
 mod mail;
 mod messages;
+mod parts;
 mod policy;
 mod post;
 mod program;
