@@ -38,6 +38,7 @@ fn card(index: u32) -> Card {
         slices: Vec::new(),
         grid: None,
         fixed: false,
+        parts: 0,
         health: CardHealth::Good,
     }
 }

@@ -1,5 +1,5 @@
-//! Cards and slices: `--gpus --gpus-per-node --gpus-per-task --gres --slice --gpu-mem`, read and brought together to one
-//! wish.
+//! Cards, slices and shares: `--gpus --gpus-per-node --gpus-per-task --gres --slice --gpu-mem --gpu-share`, read and brought
+//! together to one wish.
 
 use crate::{
     AskError, Place, Problem,
@@ -40,6 +40,9 @@ pub(crate) fn gres(text: &str) -> Result<CardWord, Problem> {
     match (kind, rest) {
         ("gpu", None) => Ok(CardWord { count: 1, ..CardWord::default() }),
         ("gpu", Some(rest)) => word(rest, GRES),
+        ("shard", _) => Err(Problem::Other(
+            "a card is shared by memory here: --gpu-share=SIZE in place of a number of shards",
+        )),
         _ => Err(Problem::Other("the only resource of this kind here is gpu: gpu[:MODEL][:NUMBER]")),
     }
 }
@@ -104,7 +107,8 @@ pub(crate) struct CardWish {
     pub per_task: Option<u32>,
 }
 
-/// Brings the words together: those of the highest place count and must agree; `--gpu-mem` says more about the same cards.
+/// Brings the words together: those of the highest place count and must agree; `--gpu-mem` says more about the same cards, and
+/// `--gpu-share` makes one of them a share.
 pub(crate) fn together(wishes: &Wishes, tasks: u32) -> Result<CardWish, AskError> {
     let ways = [
         (&wishes.gpus, 1),
@@ -132,12 +136,17 @@ pub(crate) fn together(wishes: &Wishes, tasks: u32) -> Result<CardWish, AskError
     let (ask, counted) = match first {
         None => (CardAsk::default(), None),
         Some((said, CardWord { count, model, profile })) => {
-            (CardAsk { count, model, profile, memory: None }, Some(said))
+            (CardAsk { count, model, profile, memory: None, share: None }, Some(said))
         }
     };
-    let ask = match &wishes.gpu_mem {
-        Some(memory) => of_memory(ask, memory, counted)?,
-        None => ask,
+    let ask = match &wishes.gpu_share {
+        Some(share) if is_share(&ask, share, counted, wishes.gpu_mem.as_ref())? => {
+            CardAsk { count: 1, share: Some(share.value), model: ask.model, profile: None, memory: None }
+        }
+        _ => match &wishes.gpu_mem {
+            Some(memory) => of_memory(ask, memory, counted)?,
+            None => ask,
+        },
     };
     let kept = |way: &Option<Said<CardWord>>| {
         way.as_ref().filter(|said| !said.is_below(top) && ask.count > 0).map(|said| said.value.count)
@@ -171,6 +180,29 @@ fn of_memory(
         ask.memory = Some(memory.value);
     }
     Ok(ask)
+}
+
+/// Whether `--gpu-share` counts: not when cards, slices or their memory are asked for at a higher place. At the same place it goes with
+/// one whole card, whose model may be named, and contradicts all else.
+fn is_share(
+    ask: &CardAsk,
+    share: &Said<MiB>,
+    counted: Option<&Said<CardWord>>,
+    memory: Option<&Said<MiB>>,
+) -> Result<bool, AskError> {
+    let rank = share.place.rank();
+    let contradicts = |shown: &str, place: &Place| {
+        let problem = Problem::Contradicts(with_place(shown, place));
+        AskError::new(&share.place, &share.shown, problem).hint("a share is some memory of one card")
+    };
+    match (counted, memory) {
+        (Some(said), _) if said.place.rank() == rank && (ask.count != 1 || ask.profile.is_some()) => {
+            Err(contradicts(&said.shown, &said.place))
+        }
+        (_, Some(said)) if said.place.rank() == rank => Err(contradicts(&said.shown, &said.place)),
+        (counted, memory) => Ok(counted.is_none_or(|said| said.place.rank() <= rank)
+            && memory.is_none_or(|said| said.place.rank() <= rank)),
+    }
 }
 
 fn agree(a: &CardWord, b: &CardWord) -> bool {

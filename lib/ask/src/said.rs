@@ -74,6 +74,7 @@ pub(crate) struct Wishes {
     pub gres: Option<Said<CardWord>>,
     pub slice: Option<Said<CardWord>>,
     pub gpu_mem: Option<Said<MiB>>,
+    pub gpu_share: Option<Said<MiB>>,
     pub output: Option<Said<String>>,
     pub error: Option<Said<String>>,
     pub input: Option<Said<String>>,

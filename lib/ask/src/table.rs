@@ -81,6 +81,7 @@ pub(crate) static TABLE: &[Row] = &[
     row("gres", None, Value("gpu[:MODEL][:N]"), "Cards on each node, in the words of Slurm: gpu:a100:2, or gpu:1g.10gb:2 for slices", keep!(gres, cards::gres)),
     row("slice", None, Value("PROFILE[:N]"), "Slices (MIG instances) in place of cards: 1g.10gb or 1g.10gb:2; a process can use one", keep!(slice, cards::slices)),
     row("gpu-mem", None, Value("SIZE"), "Least memory of each card or slice, as it is sold; alone, it asks for one", keep!(gpu_mem, values::some_memory)),
+    row("gpu-share", None, Value("SIZE"), "A share of one card with so much of its memory, where the partition allows it; a job that uses more is ended", keep!(gpu_share, values::some_memory)),
     row("output", Some('o'), Value("PATTERN"), "File for standard output, with %j %A %a %x %u %N %n %t %%; gq-%j.out when not said, gq-%A_%a.out in an array", keep!(output, values::path)),
     row("error", Some('e'), Value("PATTERN"), "File for standard error; the one for standard output when not said", keep!(error, values::path)),
     row("input", Some('i'), Value("PATTERN"), "File for standard input; /dev/null when not said", keep!(input, values::path)),

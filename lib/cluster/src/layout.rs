@@ -1,8 +1,8 @@
 //! Layout: the units of all cards of a node as one row of bits, so that what is free of cards and slices is one number.
-//! A whole card is one unit; a card in MIG mode has the units of its grid, or one for each slice when its grid is not known.
+//! A whole card is one unit, and one that is shared has a unit for each of its parts; a card in MIG mode has the units of its grid, or one for each slice when its grid is not known.
 
 use alloc::vec::Vec;
-use gq_model::{Card, CardUse, Placement};
+use gq_model::{Card, CardUse, Placement, Share};
 
 /// Units of the cards of a node, one bit each; bit 0 is the first unit of the first card.
 pub type Units = u128;
@@ -30,6 +30,15 @@ impl Slot {
     /// The units of an instance that lies there.
     pub const fn placed(self, placement: Placement) -> Units {
         (placement.mask() as Units & ones(self.units)) << self.offset
+    }
+    /// The units of a share. Of a card that has other units by now, since it is shared otherwise or not at all: all that lie over its parts.
+    pub fn shared(self, share: &Share) -> Units {
+        let (of, units) = (u32::from(share.of).max(1), self.units);
+        let has = |part: &u32| share.parts.checked_shr(*part).is_some_and(|rest| rest & 1 == 1);
+        (0..of).filter(has).fold(0, |sum, part| {
+            let (first, past) = (part * units / of, ((part + 1) * units).div_ceil(of));
+            sum | (ones(past.min(units)) & !ones(first)) << self.offset
+        })
     }
 }
 
@@ -84,7 +93,7 @@ impl Layout {
         let Some(position) = position_of(cards, held) else { return 0 };
         let (Some(card), Some(slot)) = (cards.get(position), self.slot(position)) else { return 0 };
         if held.slice.is_none() {
-            return slot.mask();
+            return held.share.as_ref().map_or(slot.mask(), |share| slot.shared(share));
         }
         let named = held.uuid.as_ref().and_then(|uuid| {
             let at = card.slices.iter().position(|slice| slice.uuid.as_ref() == Some(uuid))?;
@@ -124,7 +133,7 @@ fn failing(card: &Card, slot: Slot) -> Units {
 
 fn units_of(card: &Card) -> u32 {
     if !card.mig {
-        return 1;
+        return if card.is_shared() { u32::from(card.parts) } else { 1 };
     }
     match &card.grid {
         Some(grid) => u32::from(grid.units.min(gq_model::MAX_UNITS)),

@@ -65,6 +65,8 @@ pub struct Partition {
     pub slices_by_memory: bool,
     /// Whether `--gpu-mem` may be met by whole cards.
     pub cards_by_memory: bool,
+    /// Whether its jobs may share cards (`--gpu-share`).
+    pub shares: bool,
     /// Who may use it.
     pub access: Access,
     /// The QOS of jobs that name none.
@@ -200,6 +202,7 @@ impl Partition {
             recut: false,
             slices_by_memory: true,
             cards_by_memory: true,
+            shares: false,
             access: Access::default(),
             qos: None,
             allow_qos: None,

@@ -187,6 +187,8 @@ pub struct Partition {
     pub gpu_mem_slices: bool,
     /// Whether whole cards may serve them.
     pub gpu_mem_cards: bool,
+    /// Whether its jobs may share cards (`--gpu-share`), where nodes let theirs be shared.
+    pub gpu_share: bool,
     /// Who may use it.
     pub access: Access,
     /// QOS of its jobs that name none; declared.
@@ -218,6 +220,7 @@ impl Partition {
             recut: false,
             gpu_mem_slices: true,
             gpu_mem_cards: true,
+            gpu_share: false,
             access: Access::default(),
             qos: None,
             allow_qos: Vec::new(),
@@ -238,6 +241,8 @@ pub struct Node {
     pub cpus: Option<u32>,
     /// Its memory; none means what the node finds.
     pub memory: Option<MiB>,
+    /// In how many parts its cards may be shared; 0 means not at all.
+    pub gpu_share: u8,
     /// What `-C` may ask of it.
     pub features: Vec<String>,
     /// Its declared cards, indices from 0 in the order written.

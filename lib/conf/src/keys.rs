@@ -100,6 +100,7 @@ keys! {
         "Whether cards in MIG mode may be cut anew for its jobs." RECUT: bool = "recut", value::flag, false;
         "Whether slices may serve --gpu-mem." GPU_MEM_SLICES: bool = "gpu_mem_slices", value::flag, true;
         "Whether whole cards may serve --gpu-mem." GPU_MEM_CARDS: bool = "gpu_mem_cards", value::flag, true;
+        "Whether jobs may share cards (--gpu-share)." PARTITION_GPU_SHARE: bool = "gpu_share", value::flag, false;
         "Users who may use it." ALLOW_USERS: Vec<String> = "allow_users", value::only_accounts, Vec::new();
         "Groups whose members may use it." ALLOW_GROUPS: Vec<String> =
             "allow_groups", value::only_groups, Vec::new();
@@ -174,6 +175,7 @@ keys! {
         "The node's name, or those of several alike." NODE_NAME: Vec<NodeName> = "name", value::hosts, Vec::new();
         "How many cpus it has." CPUS: Option<u32> = "cpus", value::cpus, None;
         "How much memory it has." MEMORY: Option<MiB> = "memory", value::memory, None;
+        "In how many parts its cards may be shared." GPU_SHARE: u8 = "gpu_share", value::parts, 0;
         "What jobs may ask of it with -C." FEATURES: Vec<String> = "features", value::features, Vec::new();
     }
     "node.gpu" {

@@ -9,8 +9,8 @@ use crate::{
     rules::{Backfill, Preempt, Private},
 };
 use gq_model::{
-    MAX_HOSTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration, parse_limit, parse_recipients,
-    parse_size, profile_memory,
+    MAX_HOSTS, MAX_PARTS, MIN_PARTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration,
+    parse_limit, parse_recipients, parse_size, profile_memory,
 };
 pub(crate) use programs::{Arguments, arguments, folder_time, hook_time, program};
 use std::path::{Component, Path, PathBuf};
@@ -364,6 +364,17 @@ pub(crate) fn cpus(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> 
 /// How many cards one entry declares.
 pub(crate) fn card_count(value: &Value, notes: &mut Notes<'_>) -> Option<u32> {
     small(value, notes, 1, MAX_CARDS)
+}
+
+/// In how many parts cards may be shared; 0 for not at all.
+pub(crate) fn parts(value: &Value, notes: &mut Notes<'_>) -> Option<u8> {
+    let parts = small(value, notes, 0, i64::from(MAX_PARTS))?;
+    if parts == 1 {
+        let hint = Some(format!("{MIN_PARTS} to {MAX_PARTS} parts, or 0 for none"));
+        notes.add(&span_of(value), "a card in one part is not shared", hint);
+        return None;
+    }
+    u8::try_from(parts).ok()
 }
 
 /// How many tasks an array may have.

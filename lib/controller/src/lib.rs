@@ -23,6 +23,7 @@ mod links;
 mod listing;
 mod mail;
 mod messages;
+mod parts;
 mod policy;
 mod post;
 mod program;

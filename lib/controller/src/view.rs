@@ -1,6 +1,6 @@
 //! Views of jobs, nodes, partitions and reservations, made from the board and from history. Never asks the state's own thread.
 
-use crate::{board::Board, cuts, forecast::Told, standing::Standing, viewer::Viewer};
+use crate::{board::Board, cuts, forecast::Told, parts, standing::Standing, viewer::Viewer};
 use gq_cluster::{Booking, HeldBy, Job, Link, Memory, NewJob, Node, Payer, Run, Stopping, UNLIMITED};
 use gq_model::{
     CardUse, IndexSet, JobId, JobSpec, JobState, MiB, NodeName, PatternFields, Reason, RunKey, RunNumber,
@@ -108,6 +108,7 @@ impl<'a> Face<'a> {
             gpu_profile: self.shape.demand.cards.profile.clone(),
             gpu_model: self.shape.demand.cards.model.clone(),
             gpu_memory_mib: self.shape.demand.cards.memory,
+            gpu_share_mib: self.shape.demand.cards.share,
             gpus: Vec::new(),
             exit_code: None,
             signal: None,
@@ -302,6 +303,7 @@ fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
         index: card.index,
         uuid: card.uuid.clone(),
         slice: card.slice.clone(),
+        share_mib: card.share.map(|share| share.memory),
     };
     cards.iter().map(gpu).collect()
 }
@@ -370,9 +372,14 @@ pub(crate) fn node(board: &Board, viewer: &Viewer<'_>, node: &Node) -> NodeView 
     let recut = board.policy.partitions.iter().filter(mine).any(|p| p.recut);
     let cards = node.cards.iter().enumerate().map(|(position, card)| {
         let free = cuts::free(node, position, recut);
+        let run = |who: (JobId, TaskIndex)| board.job(who.0)?.runs.get(&who.1);
+        let parts = parts::held(node, card, run, |who| viewer.name(board, who));
+        let is_whole = !card.mig && parts.is_empty();
         CardView {
             card: card.clone(),
-            job: node.holder(card.index).filter(|_| !card.mig).map(|who| viewer.name(board, who)),
+            job: node.holder(card.index).filter(|_| is_whole).map(|who| viewer.name(board, who)),
+            parts,
+            free_parts: parts::free(node, position),
             slices: slices(board, viewer, node, card),
             free_units: free.units,
             free: free.sets,

@@ -8,7 +8,13 @@ use crate::{
     limits,
     possible::possible,
 };
-use alloc::{boxed::Box, format, string::String, sync::Arc};
+use alloc::{
+    boxed::Box,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 use gq_cluster::{
     Cluster, Demand, Event, HeldBy, Memory, NewJob, Node, Partition, Payer, Policy, Serves, Shape,
 };
@@ -19,6 +25,8 @@ use gq_sched::{Planner, estimate};
 
 /// Longest name of an image, in bytes.
 const MAX_IMAGE: usize = 4096;
+/// Most partitions that words name.
+const MOST_NAMED: usize = 8;
 
 pub(crate) fn submit(
     cluster: &Cluster,
@@ -188,6 +196,7 @@ pub(crate) fn request(
     may_submit(policy, by, spec)?;
     let partition = partition_of(policy, spec)?;
     let payer = access::payer(policy, partition, by, spec)?;
+    may_share(policy, partition, spec)?;
     let demand = Demand {
         cpus: spec.cpus(),
         memory: memory_of(cluster, policy, partition, spec)?,
@@ -222,8 +231,25 @@ fn cards_of(spec: &JobSpec) -> CardAsk {
     if ask.count == 0 {
         return CardAsk::default();
     }
+    if ask.share.is_some() {
+        return CardAsk { count: 1, profile: None, memory: None, ..ask.clone() };
+    }
     let profile = ask.profile.as_ref().map(|profile| profile.to_ascii_lowercase());
     CardAsk { memory: if profile.is_some() { None } else { ask.memory }, profile, ..ask.clone() }
+}
+
+/// Whether the partition lets its jobs share cards, when that is asked for.
+fn may_share(policy: &Policy, partition: &Partition, spec: &JobSpec) -> Result<(), Refusal> {
+    let Some(memory) = spec.cards.share.filter(|_| spec.cards.count > 0 && !partition.shares) else {
+        return Ok(());
+    };
+    let text = format!("--gpu-share={memory}: jobs of partition {} do not share cards", partition.name);
+    let others = policy.partitions.iter().filter(|other| other.shares).map(|other| other.name.as_str());
+    let others: Vec<&str> = others.take(MOST_NAMED).collect();
+    Err(Refusal::new(RefusalKind::Policy, text).hint(match others.is_empty() {
+        true => "gpu_share = true of a [[partition]] of the conf allows it".to_string(),
+        false => format!("partitions whose jobs do: {}", others.join(" ")),
+    }))
 }
 
 /// Whether cards asked for by memory may be slices: a process can use only one, so there is one, or one for each process.

@@ -97,6 +97,7 @@ mod tests {
             slices: Vec::new(),
             grid: None,
             fixed: false,
+            parts: 0,
             health: CardHealth::Good,
         }
     }

@@ -10,7 +10,7 @@ use alloc::{
     vec::Vec,
 };
 use gq_cluster::{Booking, Cluster, Layout, Memory, Node, Policy, Shape, WHOLE_CARD, slice_place};
-use gq_model::{Card, MiB, NodeName, Placement};
+use gq_model::{Card, CardAsk, MiB, NodeName, Placement};
 use gq_sched::{could_ever, eligible_by_name};
 
 /// Most kinds of nodes, or of slices, that words list.
@@ -160,7 +160,11 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 pub(crate) fn least_worth(cluster: &Cluster, policy: &Policy, shape: &Shape) -> u64 {
     let ask = &shape.demand.cards;
     let is_for_slices = ask.profile.is_some() || shape.slices_by_memory;
-    let each = if is_for_slices {
+    let each = if let Some(memory) = ask.share {
+        let sites = sites(cluster, policy, shape);
+        let cards = sites.iter().flat_map(|site| &*site.cards);
+        cards.filter_map(|card| share_worth(card, ask, memory)).min().unwrap_or(1)
+    } else if is_for_slices {
         let recut = recuts(policy, shape);
         let sites = sites(cluster, policy, shape);
         let cards = sites.iter().flat_map(|site| &*site.cards);
@@ -169,6 +173,13 @@ pub(crate) fn least_worth(cluster: &Cluster, policy: &Policy, shape: &Shape) -> 
         WHOLE_CARD
     };
     u64::from(ask.count).saturating_mul(u64::from(each))
+}
+
+/// What a share of this card with so much memory is worth, if there can be one.
+fn share_worth(card: &Card, ask: &CardAsk, memory: MiB) -> Option<u32> {
+    let is_model = ask.model.as_ref().is_none_or(|model| card.is_model(model));
+    let count = card.parts_for(memory).filter(|_| is_model)?;
+    Some((u32::from(count) * WHOLE_CARD).div_ceil(u32::from(card.parts)))
 }
 
 /// The least that a slice of this card that serves the job is worth.
@@ -218,11 +229,14 @@ fn wish(shape: &Shape) -> String {
     text
 }
 
-/// `2 whole A100 cards with at least 40G`, `2 slices 1g.10gb`, `1 slice or card with at least 20G`.
+/// `2 whole A100 cards with at least 40G`, `2 slices 1g.10gb`, `1 slice or card with at least 20G`, `10G of a shared A100 card`.
 fn cards_wish(shape: &Shape) -> String {
     let ask = &shape.demand.cards;
     let model = ask.model.as_deref().map(|m| format!("{} ", m.escape_debug())).unwrap_or_default();
     let least = ask.memory.map(|m| format!(" with at least {m}")).unwrap_or_default();
+    if let Some(memory) = ask.share {
+        return format!("{memory} of a shared {model}card");
+    }
     match &ask.profile {
         Some(profile) => {
             let of = ask.model.as_deref().map(|m| format!(" of {}", m.escape_debug())).unwrap_or_default();
@@ -275,6 +289,9 @@ fn offer(sites: &[Site<'_>], recut: bool) -> String {
 
 fn card_kind(card: &Card, recut: bool) -> String {
     let kind = format!("{} ({})", card.model.escape_debug(), card.memory);
+    if card.is_shared() {
+        return format!("{kind} shared in {} parts", card.parts);
+    }
     if !card.mig {
         return kind;
     }

@@ -41,7 +41,10 @@ impl Household {
         loop {
             match self.events.recv_deadline(until) {
                 Ok(Event::Looking) => self.health.looking(Instant::now()),
-                Ok(Event::Looked(look)) => return self.health.looked(look),
+                Ok(Event::Looked(look)) => {
+                    let sharers = self.sharers();
+                    return self.health.looked(look, &sharers);
+                }
                 Ok(_) => {}
                 Err(_) => return log::error!("the NVIDIA driver hangs: this node joins without its cards"),
             }

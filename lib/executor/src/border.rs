@@ -174,6 +174,7 @@ pub fn to_host(control: core::Control) -> gq_host::Control {
         }
         core::Control::Suspend => Control::Suspend,
         core::Control::Resume => Control::Resume,
+        core::Control::Overused(used) => Control::Overused(used),
         core::Control::Lease(Seconds(until)) => Control::Lease(u32::try_from(until).unwrap_or(u32::MAX)),
     }
 }

@@ -1,11 +1,12 @@
 //! One thread that looks at the cards and cuts them: at the start, once a minute, when the conf was read again, before a run is given some
-//! and after it has had them. A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
+//! and after it has had them; and at the memory of those that are shared, every second. A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
 
-use crate::{event::Event, fitting::fit, health::is_on};
+use crate::{event::Event, fitting::fit, health::is_on, sharing::Sharer};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use gq_gpu::{Found, Look, Nvml};
+use gq_gpu::{Found, Look, Nvml, User};
 use gq_model::{Card, CardHealth, CardUse, RunKey};
 use std::{
+    collections::BTreeSet,
     io,
     path::PathBuf,
     time::{Duration, Instant},
@@ -18,6 +19,8 @@ const EVERY_FAILING: Duration = Duration::from_secs(10);
 /// for a moment longer than it lives.
 const LEAVING: Duration = Duration::from_secs(10);
 const LEAVING_LOOK: Duration = Duration::from_millis(200);
+/// How often is looked how much of the cards that are shared is used.
+const WATCH: Duration = Duration::from_secs(1);
 /// Most wishes that wait for the thread.
 const MAX_WISHES: usize = 256;
 
@@ -28,6 +31,8 @@ pub struct Declared {
     pub library: Option<PathBuf>,
     /// The declared cards.
     pub cards: Vec<Card>,
+    /// In how many parts those that are whole may be shared; 0 for not at all.
+    pub parts: u8,
 }
 
 /// What the thread is asked for.
@@ -44,6 +49,8 @@ pub enum Wish {
         /// What others hold.
         held: Vec<CardUse>,
     },
+    /// Watch what is used of the cards that these runs share.
+    Watch(Vec<Sharer>),
     /// See that nobody uses the cards of a run that has ended.
     Vacate {
         /// Which run.
@@ -54,13 +61,21 @@ pub enum Wish {
 }
 
 /// Starts the thread; each look is told as [`Event::Looking`], [`Event::Looked`] and, after what waited for it, [`Event::Rests`]. In between come
-/// [`Event::Vacated`] for cards that are free again, and [`Event::Fitted`] for runs that can be launched.
+/// [`Event::Vacated`] for cards that are free again, and [`Event::Fitted`] for runs that can be launched. [`Event::Used`] comes as long as cards
+/// are shared.
 ///
 /// # Errors
 /// When there are no threads left.
 pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wish>> {
     let (give, wishes) = bounded(MAX_WISHES);
-    let looker = Looker { declared, driver: None, said: false, known: Vec::new(), leaving: Vec::new() };
+    let looker = Looker {
+        declared,
+        driver: None,
+        said: false,
+        known: Vec::new(),
+        leaving: Vec::new(),
+        sharers: Vec::new(),
+    };
     std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
 }
@@ -74,6 +89,8 @@ struct Looker {
     known: Vec<Card>,
     /// Runs whose cards are not known to be free.
     leaving: Vec<Leaving>,
+    /// Runs that share cards.
+    sharers: Vec<Sharer>,
 }
 
 /// A run that is to be launched: what it is to hold, what others hold.
@@ -93,7 +110,7 @@ impl Looker {
     fn live(mut self, wishes: &Receiver<Wish>, events: &Sender<Event>) {
         let mut fits = Vec::new();
         while let Ok(cut) = self.round(std::mem::take(&mut fits), events)
-            && (cut || self.wait(wishes, &mut fits))
+            && (cut || matches!(self.wait(wishes, &mut fits, events), Ok(true)))
         {}
     }
 
@@ -103,9 +120,17 @@ impl Looker {
         let (found, look) = self.look();
         events.send(Event::Looked(look.clone()))?;
         let now = Instant::now();
-        let stays = |(_, cards, until): &Leaving| {
-            now < *until
-                && look.users.iter().any(|user| cards.iter().any(|one| is_on(user, one, &look.cards)))
+        let sharers = &self.sharers;
+        let is_neighbour = |key: RunKey, one: &CardUse, pid: u32| {
+            let mut others = sharers.iter().filter(|it| it.key != key && one.uuid.as_ref() == Some(&it.uuid));
+            one.share.is_some() && others.any(|it| it.owns(pid))
+        };
+        let stays = |(key, cards, until): &Leaving| {
+            let is_left = |user: &User| {
+                let is_its = |one: &&CardUse| is_on(user, one, &look.cards);
+                cards.iter().find(is_its).is_some_and(|one| !is_neighbour(*key, one, user.pid))
+            };
+            now < *until && look.users.iter().any(is_left)
         };
         let (stay, gone) = std::mem::take(&mut self.leaving).into_iter().partition(stays);
         self.leaving = stay;
@@ -124,23 +149,51 @@ impl Looker {
         Ok(touched)
     }
 
-    /// Waits until the next look is due, and takes in what it is for. False when nobody wants one any more.
-    fn wait(&mut self, wishes: &Receiver<Wish>, fits: &mut Vec<Fit>) -> bool {
+    /// Waits until the next look is due, and takes in what it is for; meanwhile it watches the cards that are shared. False when nobody wants
+    /// a look any more.
+    fn wait(
+        &mut self,
+        wishes: &Receiver<Wish>,
+        fits: &mut Vec<Fit>,
+        events: &Sender<Event>,
+    ) -> Result<bool, Deaf> {
         let is_well = |card: &Card| card.health.is_good() && card.slices.iter().all(|it| it.health.is_good());
         let pause = match (self.leaving.is_empty(), self.known.iter().all(is_well)) {
             (false, _) => LEAVING_LOOK,
             (true, true) => EVERY,
             (true, false) => EVERY_FAILING,
         };
-        match wishes.recv_timeout(pause) {
-            Ok(wish) => self.take(wish, fits),
-            Err(RecvTimeoutError::Timeout) => return true,
-            Err(RecvTimeoutError::Disconnected) => return false,
+        let due = Instant::now() + pause;
+        let mut watch = Instant::now() + WATCH;
+        loop {
+            match wishes.recv_deadline(if self.sharers.is_empty() { due } else { due.min(watch) }) {
+                Ok(Wish::Watch(sharers)) => self.sharers = sharers,
+                Ok(wish) => {
+                    self.take(wish, fits);
+                    break;
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= due => return Ok(true),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.watch(events)?;
+                    watch = Instant::now() + WATCH;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            }
         }
         for wish in wishes.try_iter() {
             self.take(wish, fits);
         }
-        true
+        Ok(true)
+    }
+
+    /// Looks how much is used of the cards that are shared.
+    fn watch(&self, events: &Sender<Event>) -> Result<(), Deaf> {
+        let Some(nvml) = &self.driver else { return Ok(()) };
+        events.send(Event::Looking)?;
+        let uuids: BTreeSet<&str> = self.sharers.iter().map(|sharer| sharer.uuid.as_str()).collect();
+        events.send(Event::Used(nvml.used(uuids.into_iter())))?;
+        events.send(Event::Rests)?;
+        Ok(())
     }
 
     fn take(&mut self, wish: Wish, fits: &mut Vec<Fit>) {
@@ -152,6 +205,7 @@ impl Looker {
                 }
                 self.declared = declared;
             }
+            Wish::Watch(sharers) => self.sharers = sharers,
             Wish::Fit { key, cards, held } => fits.push((key, cards, held)),
             Wish::Vacate { key, cards } => self.leaving.push((key, cards, Instant::now() + LEAVING)),
         }
@@ -183,7 +237,8 @@ impl Looker {
         if look.cards.iter().all(|card| !card.health.is_good()) {
             self.driver = None;
         }
-        let cards = gq_gpu::merge(look.cards.clone(), &self.declared.cards);
+        let mut cards = gq_gpu::merge(look.cards.clone(), &self.declared.cards);
+        gq_model::share_in(&mut cards, self.declared.parts);
         (look.cards, Look { cards, users: look.users })
     }
 }

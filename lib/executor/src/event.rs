@@ -2,7 +2,7 @@
 
 use crate::{fitting::Misfit, link::Out};
 use crossbeam_channel::Sender;
-use gq_gpu::Look;
+use gq_gpu::{Look, Used};
 use gq_host::Account;
 use gq_model::{Beat, CardUse, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
@@ -24,6 +24,8 @@ pub enum Event {
     Looking,
     /// The cards were looked at.
     Looked(Look),
+    /// The memory of the cards that are shared was looked at.
+    Used(Vec<Used>),
     /// The cards of a run are there, slices with their UUIDs; or why not.
     Fitted(RunKey, Result<Vec<CardUse>, Misfit>),
     /// The cards of a run that has ended were looked at; whoever uses them still was waited for.

@@ -1,10 +1,12 @@
 //! The health of the cards as it is told: what the driver says of each, whether it says anything at all, and who uses what no run holds. Asks
 //! no driver; `cards` does.
 
+use crate::sharing::Sharer;
 use gq_gpu::{Look, User};
 use gq_host::{Devices, OwnCard};
-use gq_model::{Card, CardHealth, CardUse};
+use gq_model::{Card, CardHealth, CardUse, RunKey};
 use std::{
+    collections::BTreeMap,
     io,
     time::{Duration, Instant},
 };
@@ -18,6 +20,8 @@ pub struct Health {
     look: Look,
     /// Who used them in the look before.
     before: Vec<User>,
+    /// Whose the processes on shared cards are, by the card's index and the pid: none of a process that belongs to no run.
+    owners: BTreeMap<(u32, u32), Option<RunKey>>,
     /// Since when the driver is being asked.
     since: Option<Instant>,
     /// Whether that takes too long.
@@ -28,7 +32,7 @@ impl Default for Health {
     /// Nothing was seen yet.
     fn default() -> Self {
         let look = Look { cards: Vec::new(), users: Vec::new() };
-        Self { look, before: Vec::new(), since: None, hangs: false }
+        Self { look, before: Vec::new(), owners: BTreeMap::new(), since: None, hangs: false }
     }
 }
 
@@ -38,10 +42,42 @@ impl Health {
         self.since = Some(now);
     }
 
-    /// They were looked at.
-    pub fn looked(&mut self, look: Look) {
+    /// They were looked at, while these runs shared some.
+    pub fn looked(&mut self, look: Look, sharers: &[Sharer]) {
         self.before = std::mem::replace(&mut self.look, look).users;
+        self.find_owners(sharers);
         self.rests();
+    }
+
+    /// Finds out whose the processes on shared cards are. One that cannot be seen from here may be anybody's who has parts of its card.
+    fn find_owners(&mut self, sharers: &[Sharer]) {
+        let before = std::mem::take(&mut self.owners);
+        for user in &self.look.users {
+            let uuid = self.look.cards.iter().find(|card| card.index == user.card).map(|card| &card.uuid);
+            let mut of_card = sharers
+                .iter()
+                .filter(|it| uuid.is_some_and(|uuid| *uuid == Some(it.uuid.clone())))
+                .peekable();
+            let at = (user.card, user.pid);
+            if of_card.peek().is_none() {
+                continue;
+            }
+            let owner = of_card.find(|sharer| sharer.owns(user.pid)).map(|sharer| sharer.key);
+            let was_left = before.get(&at) == Some(&None);
+            if owner.is_some() || was_left || gq_host::living_process(user.pid).is_some() {
+                self.owners.insert(at, owner);
+            }
+        }
+    }
+
+    /// A run is over: what is left of its processes belongs to nobody.
+    pub fn left(&mut self, key: RunKey) {
+        self.owners.values_mut().filter(|owner| **owner == Some(key)).for_each(|owner| *owner = None);
+    }
+
+    /// Whether a process on a shared card is none of those who share it.
+    fn is_left(&self, user: &User) -> bool {
+        self.owners.get(&(user.card, user.pid)) == Some(&None)
     }
 
     /// The driver is asked nothing at present.
@@ -101,7 +137,10 @@ impl Health {
             }
             return cards;
         }
-        let is_held = |user: &&User| held.iter().any(|one| is_on(user, one, &self.look.cards));
+        let is_held = |user: &&User| {
+            let is_left = self.is_left(user);
+            held.iter().any(|one| is_on(user, one, &self.look.cards) && !(one.share.is_some() && is_left))
+        };
         for user in self.look.users.iter().filter(|user| !is_held(user)) {
             let Some(words) = self.stranger(user) else { continue };
             let Some(card) = cards.iter_mut().find(|card| card.index == user.card) else { continue };
@@ -144,7 +183,8 @@ impl Health {
         let pid = user.pid;
         match gq_host::living_process(pid) {
             Some((name, uid)) => {
-                Some(format!("process {pid} ({name}, uid {uid}) uses it, and no job holds it"))
+                let why = if self.is_left(user) { "is of no job that shares it" } else { "no job holds it" };
+                Some(format!("process {pid} ({name}, uid {uid}) uses it, and {why}"))
             }
             None if self.before.contains(user) => {
                 Some(format!("process {pid}, which cannot be seen from here, uses it, and no job holds it"))
@@ -188,11 +228,17 @@ mod tests {
     }
 
     fn whole(index: u32) -> CardUse {
-        CardUse { index, uuid: Some(format!("GPU-{index}")), slice: None, placement: None }
+        CardUse { index, uuid: Some(format!("GPU-{index}")), slice: None, placement: None, share: None }
     }
 
     fn slice(uuid: &str) -> CardUse {
-        CardUse { index: 1, uuid: Some(uuid.to_owned()), slice: Some("1g.10gb".to_owned()), placement: None }
+        CardUse {
+            index: 1,
+            uuid: Some(uuid.to_owned()),
+            slice: Some("1g.10gb".to_owned()),
+            placement: None,
+            share: None,
+        }
     }
 
     fn user(card: u32, slice: Option<&str>, pid: u32) -> User {
@@ -203,10 +249,13 @@ mod tests {
     fn whoever_uses_what_no_run_holds_is_named_and_keeps_it_from_being_handed_out() {
         let me = std::process::id();
         let mut health = Health::default();
-        health.looked(Look {
-            cards: vec![card(0, &[]), card(1, &["MIG-a", "MIG-b"])],
-            users: vec![user(0, None, me), user(1, Some("MIG-b"), me)],
-        });
+        health.looked(
+            Look {
+                cards: vec![card(0, &[]), card(1, &["MIG-a", "MIG-b"])],
+                users: vec![user(0, None, me), user(1, Some("MIG-b"), me)],
+            },
+            &[],
+        );
         let cards = health.cards(&[]);
         let CardHealth::Used(words) = &cards[0].health else { panic!("{cards:?}") };
         assert!(words.starts_with(&format!("process {me} (")) && words.contains("uid "), "{words}");
@@ -222,6 +271,50 @@ mod tests {
         );
     }
 
+    /// Neighbours on a card are no strangers to each other; what is left of one that is over is, until it is gone.
+    #[test]
+    fn processes_on_a_shared_card_are_those_of_the_runs_that_share_it() {
+        let key = |job: u64| -> RunKey { format!("{job}.0.1").parse().unwrap() };
+        let me = std::process::id();
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let sharer = |job: u64, supervisor: u32| Sharer {
+            key: key(job),
+            uuid: "GPU-0".to_owned(),
+            declared: gq_model::MiB(10),
+            remains: gq_host::Remains { marker: "none".to_owned(), uid: gq_model::Uid(0), session: None },
+            group: gq_host::Group::default(),
+            supervisor: Some(supervisor),
+        };
+        // The child is the first one's; the second, whose supervisor it is, has no process.
+        let sharers = [sharer(1, me), sharer(2, child.id())];
+        let share = gq_model::Share { parts: 1, of: 4, memory: gq_model::MiB(10) };
+        let held = [CardUse { share: Some(share), ..whole(0) }];
+        let look = Look { cards: vec![card(0, &[])], users: vec![user(0, None, child.id())] };
+        let mut health = Health::default();
+        health.looked(look.clone(), &sharers);
+        assert!(health.cards(&held)[0].health.is_good(), "it is of one of them");
+        health.left(key(2));
+        assert!(health.cards(&held)[0].health.is_good());
+        health.left(key(1));
+        let CardHealth::Used(words) = &health.cards(&held)[0].health else { panic!("it belongs to nobody") };
+        assert!(words.ends_with("is of no job that shares it"), "{words}");
+        health.looked(look.clone(), &sharers[1..]);
+        assert!(!health.cards(&held)[0].health.is_good(), "it is still there");
+        // How much each uses is that of its own processes.
+        let used = |uuid: &str, memory| gq_gpu::Used {
+            uuid: uuid.to_owned(),
+            pid: child.id(),
+            memory: gq_model::MiB(memory),
+        };
+        let all = [used("GPU-0", 8), used("GPU-0", 3), used("GPU-1", 100)];
+        assert_eq!((sharers[0].over(&all), sharers[1].over(&all)), (Some(gq_model::MiB(11)), None));
+        assert_eq!(sharers[0].over(&all[1..]), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        health.looked(Look { users: Vec::new(), ..look }, &sharers[1..]);
+        assert!(health.cards(&held)[0].health.is_good());
+    }
+
     #[test]
     fn a_process_that_is_dead_counts_when_the_driver_tells_of_it_twice() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -229,9 +322,9 @@ mod tests {
         child.wait().unwrap();
         let look = Look { cards: vec![card(0, &[])], users: vec![user(0, None, pid)] };
         let mut health = Health::default();
-        health.looked(look.clone());
+        health.looked(look.clone(), &[]);
         assert!(health.cards(&[])[0].health.is_good());
-        health.looked(look);
+        health.looked(look, &[]);
         assert!(!health.cards(&[])[0].health.is_good());
     }
 
@@ -239,13 +332,13 @@ mod tests {
     fn a_driver_that_hangs_is_said_to_once_and_its_cards_fail_until_it_answers() {
         let (mut health, begin) = (Health::default(), Instant::now());
         let look = Look { cards: vec![card(0, &[]), Card { uuid: None, ..card(1, &[]) }], users: Vec::new() };
-        health.looked(look.clone());
+        health.looked(look.clone(), &[]);
         health.looking(begin);
         assert!(!health.begins_to_hang(begin) && health.cards(&[])[0].health.is_good());
         assert!(health.begins_to_hang(begin + HANGS) && !health.begins_to_hang(begin + HANGS));
         let cards = health.cards(&[whole(0)]);
         assert!(!cards[0].health.is_good() && cards[1].health.is_good(), "{cards:?}");
-        health.looked(look);
+        health.looked(look, &[]);
         assert!(health.cards(&[])[0].health.is_good() && !health.begins_to_hang(begin + 2 * HANGS));
     }
 }

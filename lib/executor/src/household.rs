@@ -165,7 +165,9 @@ impl Household {
         for event in batch {
             self.take(event, &mut todo)?;
         }
-        self.settle(todo)
+        self.settle(todo)?;
+        self.watch_shares();
+        Ok(())
     }
 
     pub(crate) fn read_log(&mut self, todo: &mut Vec<Effect>) -> Result<(), Stop> {
@@ -204,9 +206,11 @@ impl Household {
             Event::Swept(key, left) => self.decide(Input::Swept { key, left, at: now() }, todo),
             Event::Looking => self.health.looking(Instant::now()),
             Event::Looked(look) => {
-                self.health.looked(look);
+                let sharers = self.sharers();
+                self.health.looked(look, &sharers);
                 self.tell_cards(todo);
             }
+            Event::Used(used) => self.weigh(&used, todo),
             Event::Rests => self.health.rests(),
             Event::Fitted(key, fitted) => self.fitted(key, fitted, todo),
             Event::Vacated(key) => {
@@ -386,6 +390,7 @@ impl Household {
         self.ballast.look();
         self.tell_trouble(&mut todo);
         self.settle(todo)?;
+        self.watch_shares();
         self.shorten_log()
     }
 
@@ -471,8 +476,9 @@ impl Hands for Household {
             Effect::Append(record) => todo.push(Effect::Append(record)),
             Effect::Launch(assignment) => self.launch(&assignment, todo),
             Effect::Control(key, control) => {
-                // Another lease follows.
-                let is_passing = matches!(control, gq_nodecore::Control::Lease(_));
+                // Another lease follows, and who is over his memory is found so again.
+                use gq_nodecore::Control::{Lease, Overused};
+                let is_passing = matches!(control, Lease(_) | Overused(_));
                 if !step(Step::RunTell, || self.runs.control(key, border::to_host(control))) && !is_passing {
                     self.loose.later.push(Effect::Control(key, control));
                 }

@@ -1,8 +1,9 @@
 //! Launching a run that is to be launched: its cards, its user's account, its folder, its supervisor. A run waits for its cards and
 //! its account; the deciding thread never does. And what comes after it: its cards are looked at before they are given on.
 
-use crate::{accounts::Entry, fitting::Misfit, household::Household};
+use crate::{accounts::Entry, fitting::Misfit, household::Household, sharing::Sharer};
 use gq_failpoint::{Step, step};
+use gq_gpu::Used;
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
 use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
@@ -94,6 +95,7 @@ impl Household {
     /// The cards of a run that has ended were looked at, or cannot be.
     pub(crate) fn vacated(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
         self.runs.release(key);
+        self.health.left(key);
         self.tell_cards(todo);
         self.decide(Input::Vacated { key }, todo);
     }
@@ -102,6 +104,31 @@ impl Household {
     pub(crate) fn tell_cards(&mut self, todo: &mut Vec<Effect>) {
         let cards = self.health.cards(&self.held());
         self.decide(Input::Cards(cards), todo);
+    }
+
+    /// The runs that share cards.
+    pub(crate) fn sharers(&self) -> Vec<Sharer> {
+        if !self.runs.is_any_shared() {
+            return Vec::new();
+        }
+        self.runs.sharers(|key| self.node.lives(key), |key| self.site.group(key))
+    }
+
+    /// Has the cards watched that are shared now.
+    pub(crate) fn watch_shares(&mut self) {
+        if self.fitting.is_watching() || self.runs.is_any_shared() {
+            let sharers = self.sharers();
+            self.fitting.watch(sharers);
+        }
+    }
+
+    /// Finds out who uses more of a card's memory than he declared.
+    pub(crate) fn weigh(&mut self, used: &[Used], todo: &mut Vec<Effect>) {
+        for sharer in self.sharers() {
+            if let Some(used) = sharer.over(used) {
+                self.decide(Input::Overused { key: sharer.key, used }, todo);
+            }
+        }
     }
 
     /// What all runs hold.

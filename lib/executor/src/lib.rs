@@ -23,6 +23,7 @@ mod launch;
 mod life;
 mod link;
 mod runs;
+mod sharing;
 mod site;
 mod spares;
 mod trouble;

@@ -1,8 +1,8 @@
 //! What is known of each run outside the node's mind: its supervisor's process, how its processes are found when
 //! that supervisor is dead, and the cards it was given. It never says what state a run is in.
 
-use crate::watcher::Watcher;
-use gq_host::{Control, Remains, Supervisor, run_marker};
+use crate::{sharing::Sharer, watcher::Watcher};
+use gq_host::{Control, Group, Remains, Supervisor, run_marker};
 use gq_model::{Assignment, CardUse, RunKey, Uid};
 use gq_nodelog::{Record, Taken};
 use std::{
@@ -113,6 +113,23 @@ impl Runs {
     pub fn held_beside(&self, key: Option<RunKey>, lives: impl Fn(RunKey) -> bool) -> Vec<CardUse> {
         let others = self.held.iter().filter(|(other, _)| Some(**other) != key && lives(**other));
         others.flat_map(|(_, cards)| cards.iter().cloned()).collect()
+    }
+
+    /// Whether any run shares a card.
+    pub fn is_any_shared(&self) -> bool {
+        self.held.values().flatten().any(|card| card.share.is_some())
+    }
+
+    /// The runs that share cards which the driver knows and that live, as `lives` says; `group` tells their control groups.
+    pub fn sharers(&self, lives: impl Fn(RunKey) -> bool, group: impl Fn(RunKey) -> Group) -> Vec<Sharer> {
+        let held = self.held.iter().flat_map(|(key, cards)| cards.iter().map(|card| (*key, card)));
+        let sharer = |(key, card): (RunKey, &CardUse)| {
+            let (share, uuid) = card.share.zip(card.uuid.clone())?;
+            let facts = self.facts.get(&key).filter(|_| lives(key))?;
+            let (remains, supervisor) = (facts.remains.clone(), facts.up.map(|(pid, _)| pid));
+            Some(Sharer { key, uuid, declared: share.memory, remains, group: group(key), supervisor })
+        };
+        held.filter_map(sharer).collect()
     }
 
     /// How the processes of a run are found.

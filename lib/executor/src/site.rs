@@ -279,9 +279,11 @@ impl Site {
 
     /// What the conf says of the cards.
     pub fn declared(&self) -> crate::cards::Declared {
+        let node = self.config.node(&self.parties.node);
         crate::cards::Declared {
             library: self.config.cluster.nvml_library.clone(),
-            cards: self.config.node(&self.parties.node).map(|n| n.cards.clone()).unwrap_or_default(),
+            cards: node.map(|node| node.cards.clone()).unwrap_or_default(),
+            parts: node.map_or(0, |node| node.gpu_share),
         }
     }
 }

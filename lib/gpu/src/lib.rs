@@ -15,4 +15,4 @@ mod users;
 pub use cut::CutError;
 pub use declared::merge;
 pub use nvml::{Found, Look, Nvml, open};
-pub use users::User;
+pub use users::{Used, User};

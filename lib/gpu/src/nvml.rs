@@ -164,6 +164,7 @@ impl Nvml {
             slices,
             grid,
             fixed: false,
+            parts: 0,
             health: CardHealth::Good,
         };
         Ok((device, card))

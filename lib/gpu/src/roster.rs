@@ -123,6 +123,7 @@ fn nameless(index: u32) -> Card {
         slices: Vec::new(),
         grid: None,
         fixed: false,
+        parts: 0,
         health: CardHealth::Good,
     }
 }

@@ -1,10 +1,12 @@
-//! Who uses cards: the processes with a compute context on them. Never says whether they may.
+//! Who uses cards: the processes with a compute context on them, and how much of their memory any process has. Never says whether they may.
 
-use crate::nvml::words;
+use crate::nvml::{MIB, Nvml, words};
 use crate::slices;
-use gq_model::{Card, CardHealth};
+use gq_model::{Card, CardHealth, MiB};
 use nvml_wrapper::Device;
+use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use std::collections::BTreeMap;
 
 /// A process with a compute context on a card.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +54,43 @@ pub(crate) fn of(device: &Device<'_>, card: &mut Card) -> Vec<User> {
     users.sort();
     users.dedup();
     users
+}
+
+/// What a process has of the memory of a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The card's UUID.
+    pub uuid: String,
+    /// Its pid, as [`User::pid`].
+    pub pid: u32,
+    /// How much it has, its contexts themselves included.
+    pub memory: MiB,
+}
+
+impl Nvml {
+    /// How much of the memory of these cards each process has that computes or draws there, as far as the driver tells it.
+    pub fn used<'a>(&self, uuids: impl Iterator<Item = &'a str>) -> Vec<Used> {
+        let mut all = Vec::new();
+        for uuid in uuids {
+            let Ok(device) = self.library.device_by_uuid(uuid) else { continue };
+            let lists = [device.running_compute_processes(), device.running_graphics_processes()];
+            let mut by_pid: BTreeMap<u32, u64> = BTreeMap::new();
+            for process in lists.into_iter().flatten().flatten() {
+                if let UsedGpuMemory::Used(bytes) = process.used_gpu_memory {
+                    // Whoever both computes and draws is in both lists, with all that he has.
+                    let most = by_pid.entry(process.pid).or_default();
+                    *most = bytes.max(*most);
+                }
+            }
+            let of_card = by_pid.into_iter().map(|(pid, bytes)| Used {
+                uuid: uuid.to_owned(),
+                pid,
+                memory: MiB(bytes.div_ceil(MIB)),
+            });
+            all.extend(of_card);
+        }
+        all
+    }
 }
 
 /// The pids of one device; none where it has no such list.

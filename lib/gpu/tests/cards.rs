@@ -295,6 +295,26 @@ fn users_of_cards_and_slices_are_told_apart() {
 }
 
 #[test]
+fn what_processes_have_of_the_memory_of_a_card_is_told_once_whatever_they_do_there() {
+    let mut bench = Bench::shipped("eight-whole");
+    bench.change(|machine| {
+        let card = &mut machine.cards[1];
+        (card.pids, card.drawing) = (vec![7, 9], vec![9, 11]);
+        card.used_mib = [(7, 300), (9, 2000)].into();
+    });
+    let cards = bench.nvml.look().cards;
+    let used = |at: usize| {
+        let uuid = cards[at].uuid.as_deref().unwrap();
+        let used = bench.nvml.used([uuid, "GPU-gone"].into_iter());
+        assert!(used.iter().all(|one| one.uuid == uuid));
+        used.iter().map(|one| (one.pid, one.memory)).collect::<Vec<_>>()
+    };
+    assert_eq!(used(1), [(7, MiB(300)), (9, MiB(2000)), (11, MiB(1))]);
+    assert_eq!(used(0), []);
+    assert_eq!(bench.nvml.look().users.len(), 2, "who only draws uses it as anybody may");
+}
+
+#[test]
 fn several_threads_may_ask_at_once() {
     let bench = Bench::shipped("eight-whole");
     let expected = bench.nvml.look().cards;

@@ -46,6 +46,7 @@ fn holds(uuid: Option<&Slice>, place: Option<(u8, u8)>) -> CardUse {
         uuid: uuid.and_then(|slice| slice.uuid.clone()),
         slice: Some("any".to_string()),
         placement: place.map(|(start, size)| Placement { start, size }),
+        share: None,
     }
 }
 

@@ -27,6 +27,7 @@ fn declared(model: &str, slices: &[&str]) -> Card {
         slices: slices.iter().map(|profile| slice(profile, None)).collect(),
         grid: None,
         fixed: false,
+        parts: 0,
         health: CardHealth::Good,
     }
 }
@@ -43,6 +44,7 @@ fn found(index: u32, model: &str) -> Card {
         slices: Vec::new(),
         grid: None,
         fixed: false,
+        parts: 0,
         health: CardHealth::Good,
     }
 }

@@ -2,7 +2,7 @@
 //! A pipe or socket would die with the `gqnode` that made it; a signal needs nothing but the pid and its start time.
 
 use crate::process::{pidfd_open, pidfd_signal, process_start};
-use gq_model::{EndReason, SignalTo};
+use gq_model::{EndReason, MiB, SignalTo};
 use nix::sys::signalfd::siginfo;
 use std::{
     io,
@@ -37,6 +37,8 @@ pub enum Control {
     Resume,
     /// The run may go on until so many seconds after the boot of the machine.
     Lease(u32),
+    /// End the run: it uses so much of the memory of a card that it shares, which is more than it declared.
+    Overused(MiB),
 }
 
 /// Stands above the kind in every word, so that a stray `sigqueue` is not taken for one.
@@ -57,6 +59,7 @@ impl Control {
             Self::Suspend => (0x112, 0),
             Self::Resume => (0x113, 0),
             Self::Lease(until) => (0x114, u64::from(until)),
+            Self::Overused(MiB(used)) => (0x115, used.min(u64::from(u32::MAX))),
             Self::Signal(n, to) => (u64::from(n), to as u64),
         };
         MAGIC | kind | value << VALUE
@@ -77,6 +80,7 @@ impl Control {
             0x112 => (value == 0).then_some(Self::Suspend),
             0x113 => (value == 0).then_some(Self::Resume),
             0x114 => u32::try_from(value).ok().map(Self::Lease),
+            0x115 => Some(Self::Overused(MiB(value))),
             n => {
                 let all = [SignalTo::All, SignalTo::Batch, SignalTo::Steps];
                 let to = all.into_iter().find(|to| *to as u64 == value)?;
@@ -231,6 +235,7 @@ mod tests {
         all.extend(EndReason::ALL.map(Control::Warn));
         all.extend([None, Some(0), Some(1), Some(u32::MAX - 1)].map(Control::Limit));
         all.extend([0, 1, u32::MAX].map(Control::Lease));
+        all.extend([0, 1, u32::MAX].map(|used| Control::Overused(MiB(used.into()))));
         for to in [SignalTo::All, SignalTo::Batch, SignalTo::Steps] {
             all.extend((0..=255).map(|n| Control::Signal(n, to)));
         }

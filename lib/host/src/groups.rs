@@ -178,6 +178,11 @@ impl Group {
         Ok(found)
     }
 
+    /// Whether this process is in it, as far as that can be looked at.
+    pub fn has(&self, pid: u32) -> bool {
+        self.0.iter().any(|place| place.members().is_ok_and(|members| members.contains(&pid)))
+    }
+
     /// Whether no process is in it.
     ///
     /// # Errors

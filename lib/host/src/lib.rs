@@ -54,7 +54,7 @@ pub use stdio::{
     NO_READER, detach_stdio, install_stdio, open_input, open_output, same_file, set_umask, take_stdout,
 };
 pub use survivors::{Survivor, survivors};
-pub use sweep::{ENV_MARKER, Remains, run_marker, sweep};
+pub use sweep::{ENV_MARKER, Remains, is_of_run, run_marker, sweep};
 pub use tree::{
     Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendant,
     signal_descendants, signal_descendants_but, stop_descendants,

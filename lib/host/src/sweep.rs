@@ -4,6 +4,7 @@
 use crate::{
     groups::Group,
     process::{all, environment, pidfd_open, pidfd_signal, real_uid, stat, variable},
+    tree::descends,
 };
 use gq_model::{Assignment, Uid};
 use std::{collections::BTreeSet, io, os::fd::AsFd, time::Duration};
@@ -66,6 +67,13 @@ pub fn sweep(remains: &Remains, group: &Group) -> io::Result<usize> {
         group.remove()?;
     }
     Ok(left)
+}
+
+/// Whether a living process is one of a run's: below its supervisor, in its group, or with its marker.
+pub fn is_of_run(pid: u32, remains: &Remains, group: &Group, supervisor: Option<u32>) -> bool {
+    supervisor.is_some_and(|above| descends(pid, above).is_some())
+        || group.has(pid)
+        || belongs(remains, pid) == Belongs::Yes
 }
 
 /// Kills a process of the run; says whether there was one.

@@ -208,7 +208,7 @@ fn each_descendant(act: &mut dyn FnMut(u32, BorrowedFd<'_>, Stat) -> io::Result<
 }
 
 /// A living process that descends from `ancestor`; none when it is dead or a stranger.
-fn descends(pid: u32, ancestor: u32) -> Option<Stat> {
+pub(crate) fn descends(pid: u32, ancestor: u32) -> Option<Stat> {
     let found = stat(pid).filter(|s| !s.is_dead())?;
     let mut parent = found.parent;
     for _ in 0..MAX_DEPTH {

@@ -126,11 +126,13 @@ pub enum EndReason {
     Drain,
     /// Its node is cut off from the controller.
     NodeLost,
+    /// It uses more memory of a card that it shares than it declared.
+    GpuMemory,
 }
 
 impl EndReason {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::TimeLimit,
         Self::Deadline,
         Self::Preemption,
@@ -138,6 +140,7 @@ impl EndReason {
         Self::Requeue,
         Self::Drain,
         Self::NodeLost,
+        Self::GpuMemory,
     ];
     /// The word in `GQ_END_REASON`.
     pub const fn word(self) -> &'static str {
@@ -149,6 +152,7 @@ impl EndReason {
             Self::Requeue => "requeue",
             Self::Drain => "drain",
             Self::NodeLost => "node-lost",
+            Self::GpuMemory => "gpu-memory",
         }
     }
 }

@@ -93,9 +93,16 @@ pub struct Card {
     /// Whether its slices are as the conf declares them, and stay: it is never cut anew.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub fixed: bool,
+    /// Into how many equal parts of its memory it may be shared; 0 means that it is only handed out whole.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parts: u8,
     /// Whether it can be handed out.
     #[serde(default)]
     pub health: CardHealth,
+}
+
+fn is_zero(parts: &u8) -> bool {
+    *parts == 0
 }
 
 impl Card {
@@ -103,6 +110,20 @@ impl Card {
     /// card is sold with (80G of a card that reports 81,559 MiB): a fiftieth less than asked, and a gibibyte at most, counts as enough.
     pub fn offers(&self, least: MiB) -> bool {
         is_enough(self.memory, least)
+    }
+
+    /// Whether it can be handed out in parts.
+    pub fn is_shared(&self) -> bool {
+        !self.mig && (MIN_PARTS..=MAX_PARTS).contains(&self.parts)
+    }
+
+    /// How many of its parts hold `memory`, with the slack of [`Card::offers`]; none when it is not shared, or all of them are too few.
+    pub fn parts_for(&self, memory: MiB) -> Option<u8> {
+        let is_held = |count: &u8| {
+            let held = self.memory.0.saturating_mul(u64::from(*count)) / u64::from(self.parts.max(1));
+            is_enough(MiB(held), memory)
+        };
+        if self.is_shared() { (1..=self.parts).find(is_held) } else { None }
     }
 
     /// Whether `wanted` names this card's model: equal without regard to case, or one of the parts of the model's name
@@ -133,7 +154,33 @@ fn is_joint(c: char) -> bool {
     matches!(c, ' ' | '-' | '_')
 }
 
-/// One card (or slice of one) that a run holds.
+/// Fewest parts a card is shared in.
+pub const MIN_PARTS: u8 = 2;
+/// Most parts a card is shared in.
+pub const MAX_PARTS: u8 = 16;
+
+/// Most parts the cards of one node have together: of more cards each has fewer.
+const MAX_PARTS_TOGETHER: usize = 128;
+
+/// Lets the cards of a node be shared in so many parts each, but for those that are in MIG mode; 0 means that none are.
+pub fn share_in(cards: &mut [Card], parts: u8) {
+    let most = u8::try_from(MAX_PARTS_TOGETHER / cards.len().max(1)).unwrap_or(u8::MAX);
+    let parts = Some(parts.min(most)).filter(|parts| *parts >= MIN_PARTS).unwrap_or(0);
+    cards.iter_mut().for_each(|card| card.parts = if card.mig { 0 } else { parts });
+}
+
+/// Some of the parts of a card that is shared: the run sees the whole card, and has said how much of its memory it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Which parts: one bit each.
+    pub parts: u16,
+    /// Of how many.
+    pub of: u8,
+    /// The memory that was declared.
+    pub memory: MiB,
+}
+
+/// One card (or slice or share of one) that a run holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardUse {
     /// The card's index on its node.
@@ -141,13 +188,16 @@ pub struct CardUse {
     /// UUID of the card, or of the slice when one is held; none for declared cards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// The profile of the slice; none for a whole card.
+    /// The profile of the slice; none for a card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
     /// Where the slice lies on its card, when that is known. A slice with a place and without UUID is not cut yet: the node cuts
     /// it before it launches the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
+    /// The parts of the card that are held, when it is shared; none for a whole card and for a slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
 }
 
 #[cfg(test)]
@@ -168,6 +218,7 @@ mod tests {
             slices: Vec::new(),
             grid: None,
             fixed: false,
+            parts: 0,
             health: CardHealth::Good,
         };
         // As NVML reports an H100 of 80 GB, an A100 of 40 GB and an A30 of 24 GB.
@@ -176,6 +227,40 @@ mod tests {
             assert!(!card(reported).offers(MiB((sold + 1) * 1024)), "{sold} GB is not {} GB", sold + 1);
         }
         assert!(card(0).offers(MiB(0)) && !card(0).offers(MiB(1024)));
+    }
+
+    #[test]
+    fn a_share_has_as_many_parts_as_hold_its_memory() {
+        let card = |mib, parts| Card {
+            index: 0,
+            uuid: None,
+            model: "x".to_string(),
+            memory: MiB(mib),
+            minor: None,
+            nvlink: Vec::new(),
+            mig: false,
+            slices: Vec::new(),
+            grid: None,
+            fixed: false,
+            parts,
+            health: CardHealth::Good,
+        };
+        let h100 = card(81_559, 8);
+        for (gib, parts) in [(1, 1), (10, 1), (11, 2), (20, 2), (40, 4), (79, 8), (80, 8)] {
+            assert_eq!(h100.parts_for(MiB(gib * 1024)), Some(parts), "{gib}G");
+        }
+        assert_eq!(h100.parts_for(MiB(81 * 1024)), None);
+        assert_eq!(card(81_559, 0).parts_for(MiB(1)), None, "not shared");
+        let cut = Card { mig: true, ..h100.clone() };
+        assert_eq!(cut.parts_for(MiB(1)), None, "cut into slices");
+        let shared = |count, parts| {
+            let mut cards = alloc::vec![h100.clone(); count];
+            cards[0].mig = true;
+            share_in(&mut cards, parts);
+            cards.iter().map(|card| card.parts).collect::<Vec<_>>()
+        };
+        assert_eq!((shared(2, 16), shared(2, 1)), (alloc::vec![0, 16], alloc::vec![0, 0]));
+        assert_eq!((shared(12, 16)[1], shared(65, 16)[1]), (10, 0), "many cards have fewer parts");
     }
 
     #[test]
@@ -191,6 +276,7 @@ mod tests {
             slices: Vec::new(),
             grid: None,
             fixed: false,
+            parts: 0,
             health: CardHealth::Good,
         };
         for good in

@@ -31,7 +31,7 @@ mod units;
 pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_TASKS};
 pub use assignment::{ArrayBounds, Assignment, EndReason, MAX_ASSIGNMENT, SignalTo, Stage};
 pub use bound::Bound;
-pub use cards::{Card, CardHealth, CardUse, Slice};
+pub use cards::{Card, CardHealth, CardUse, MAX_PARTS, MIN_PARTS, Share, Slice, share_in};
 pub use change::Change;
 pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};
 pub use duration::{DurationError, format_limit, parse_duration, parse_limit};

@@ -91,6 +91,8 @@ reasons! {
     Cancelled => "Cancelled",
     /// A process of it was killed for want of memory.
     OutOfMemory => "OutOfMemory",
+    /// It used more memory of a card that it shared than it had declared.
+    GpuMemory => "GpuMemory",
     /// Its supervisor was killed.
     SupervisorLost => "SupervisorLost",
     /// The node went away or was booted again under it.

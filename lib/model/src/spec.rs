@@ -69,6 +69,9 @@ pub struct CardAsk {
     /// Least memory of each card, when said (`--gpu-mem`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MiB>,
+    /// Memory of one card that other jobs may share, when that was asked for (`--gpu-share`); `count` is 1 then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<MiB>,
 }
 
 /// So many of a cluster-wide licence.

@@ -146,6 +146,13 @@ impl Node {
             Input::SupervisorGone { key } => self.supervisor_gone(key, &mut todo),
             Input::Swept { key, left, at } => self.swept(key, left, at, &mut todo),
             Input::Cards(cards) => self.look_at_cards(cards),
+            Input::Overused { key, used } => {
+                // A script that has ended keeps nothing for long.
+                let is_alive = |run: &Run| matches!(run.stage, Stage::Up) && run.exited.is_none();
+                if self.runs.get(&key).is_some_and(is_alive) {
+                    todo.push(Effect::Control(key, Control::Overused(used)));
+                }
+            }
             Input::Trouble(why) => {
                 self.trouble.1 = why;
                 self.tell_trouble();

@@ -47,12 +47,13 @@ pub fn settle<H: Hands>(hands: &mut H, mut todo: Vec<Effect>) -> Result<(), H::E
             hands.sync()?;
         }
         hands.report();
+        // What is done may have something to report and nothing more to do, such as cards that need not be looked at.
+        if acts.is_empty() {
+            return Ok(());
+        }
         todo = Vec::new();
         for act in acts {
             hands.act(act, &mut todo);
-        }
-        if todo.is_empty() {
-            return Ok(());
         }
     }
 }

@@ -258,6 +258,13 @@ pub enum Input {
     },
     /// The cards were looked at.
     Cards(Vec<Card>),
+    /// A run uses more memory of a card that it shares than it declared.
+    Overused {
+        /// Which run.
+        key: RunKey,
+        /// How much it uses.
+        used: MiB,
+    },
     /// Why nothing can be started at present; none when it can.
     Trouble(Option<String>),
     /// The cards of a run that has ended were looked at: nobody uses them, or [`Input::Cards`] said before that they are failing.
@@ -284,6 +291,8 @@ pub enum Control {
     Resume,
     /// It may go on until then, so many seconds after the boot of the machine.
     Lease(Seconds),
+    /// End the run: it uses so much of the memory of a card that it shares, which is more than it declared.
+    Overused(MiB),
 }
 
 /// Why a controller is not listened to.

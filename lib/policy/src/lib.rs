@@ -103,6 +103,7 @@ fn partition_of(p: &gq_conf::Partition, family: &Family<'_>, people: &mut impl P
         recut: p.recut,
         slices_by_memory: p.gpu_mem_slices,
         cards_by_memory: p.gpu_mem_cards,
+        shares: p.gpu_share,
         access: access_of(&p.name, &p.access, family, people),
         qos: p.qos.clone(),
         allow_qos: Some(p.allow_qos.clone()).filter(|names| !names.is_empty()),

@@ -23,6 +23,6 @@ pub use letter::{
 pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{
-    ArrayView, CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartitionView,
+    ArrayView, CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartView, PartitionView,
     PriorityView, ReservationView, ReservedView, ShareView, SliceView,
 };

@@ -13,9 +13,12 @@ pub struct GpuView {
     /// UUID of the card, or of the slice when one is held; none for declared cards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// The profile of the slice; none for a whole card.
+    /// The profile of the slice; none for a card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
+    /// How much memory of the card was declared, when it is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_mib: Option<MiB>,
 }
 
 /// How far an array is.
@@ -134,6 +137,9 @@ pub struct JobView {
     /// The least memory of each card or slice it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_mib: Option<MiB>,
+    /// The memory of a card it asks for a share of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_share_mib: Option<MiB>,
     /// The cards it holds or held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuView>,
@@ -219,14 +225,31 @@ pub struct SliceView {
     pub job: Option<String>,
 }
 
+/// Parts of a card that a job holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartView {
+    /// Who holds them: `17` or `17_3`.
+    pub job: String,
+    /// How many.
+    pub parts: u32,
+    /// The memory that was declared.
+    pub memory_mib: MiB,
+}
+
 /// A card, with who holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardView {
     /// The card as its node reported it (its own slices included).
     pub card: Card,
-    /// Who holds it: `17` or `17_3`.
+    /// Who holds the whole of it: `17` or `17_3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// Who holds parts of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartView>,
+    /// How many of its parts nobody holds; none when it is not shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_parts: Option<u32>,
     /// Its slices, with who holds each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceView>,

@@ -1,10 +1,10 @@
-//! Cards: which cards or slices of a node a job would get of those that are free. Never decides which node.
+//! Cards: which cards, slices or shares of a node a job would get of those that are free. Never decides which node.
 
 use crate::options::Options;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use gq_cluster::{Layout, Node, Shape, SliceRule, Units, slice_place};
-use gq_model::{Card, CardAsk, CardHealth, CardUse, MiB, Placement, Slice};
+use gq_model::{Card, CardAsk, CardHealth, CardUse, MiB, Placement, Share, Slice};
 
 /// The cards of a node and how they lie.
 #[derive(Clone, Copy)]
@@ -38,6 +38,7 @@ impl<'a> From<&'a Node> for Deck<'a> {
 pub(crate) struct Allows {
     pub(crate) recut: bool,
     pub(crate) cards_by_memory: bool,
+    pub(crate) shares: bool,
 }
 
 /// How good a choice is: lower is better, the first difference decides.
@@ -49,7 +50,7 @@ pub(crate) struct Cost {
     pub(crate) cuts: u32,
     /// What others could get less of.
     pub(crate) lost: u32,
-    /// Cards (or units, for slices) that stay free: fill what is begun.
+    /// Cards (or units, for slices; parts of the card, for shares) that stay free: fill what is begun.
     pub(crate) left: u32,
 }
 
@@ -62,9 +63,11 @@ enum Pick {
     Exists(usize, usize),
     /// A slice to be cut: profile by position in the grid.
     Cut(usize, usize, Placement),
+    /// Parts of the card at this position.
+    Share(usize, Share),
 }
 
-/// Cards or slices of one node.
+/// Cards, slices or a share of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) units: Units,
@@ -82,10 +85,16 @@ impl Choice {
 }
 
 fn use_of(deck: Deck<'_>, pick: Pick) -> Option<CardUse> {
-    let whole =
-        |card: &Card| CardUse { index: card.index, uuid: card.uuid.clone(), slice: None, placement: None };
+    let whole = |card: &Card| CardUse {
+        index: card.index,
+        uuid: card.uuid.clone(),
+        slice: None,
+        placement: None,
+        share: None,
+    };
     Some(match pick {
         Pick::Whole(at) => whole(deck.cards.get(at)?),
+        Pick::Share(at, share) => CardUse { share: Some(share), ..whole(deck.cards.get(at)?) },
         Pick::Exists(at, position) => {
             let card = deck.cards.get(at)?;
             let slice = card.slices.get(position)?;
@@ -130,6 +139,9 @@ pub(crate) fn choose(deck: Deck<'_>, shape: &Shape, free: Units, cutting: &Cutti
         let cost = Cost { left: u32::try_from(left).unwrap_or(u32::MAX), ..Cost::default() };
         return Some(Choice { cost, ..Choice::default() });
     }
+    if let Some(memory) = ask.share {
+        return if cutting.allows.shares { choose_share(deck, ask, memory, free) } else { None };
+    }
     if ask.profile.is_some() {
         return choose_slices(deck, ask, free, cutting);
     }
@@ -156,6 +168,33 @@ fn choose_whole(deck: Deck<'_>, ask: &CardAsk, free: Units) -> Option<Choice> {
         cards.iter().filter_map(|(at, _)| deck.layout.slot(*at)).fold(0, |sum, slot| sum | slot.mask());
     let picks = cards.into_iter().map(|(at, _)| Pick::Whole(at)).collect();
     Some(Choice { units, cost: Cost { memory, left, ..Cost::default() }, picks })
+}
+
+/// A share: of the smallest card that has enough free parts, and of those the one that is left with the fewest. Which of its parts does
+/// not matter.
+fn choose_share(deck: Deck<'_>, ask: &CardAsk, memory: MiB, free: Units) -> Option<Choice> {
+    let is_model = |card: &Card| ask.model.as_ref().is_none_or(|model| card.is_model(model));
+    let mut best: Option<((MiB, u32, usize), Choice)> = None;
+    for (at, card) in deck.cards.iter().enumerate().filter(|(_, card)| is_model(card)) {
+        let Some((count, slot)) = card.parts_for(memory).zip(deck.layout.slot(at)) else { continue };
+        let on_card = (free & slot.mask()) >> slot.offset;
+        let Some(left) = on_card.count_ones().checked_sub(u32::from(count)) else { continue };
+        let key = (card.memory, left, at);
+        if best.as_ref().is_some_and(|(other, _)| *other <= key) {
+            continue;
+        }
+        let share = Share { parts: lowest(on_card, count), of: card.parts, memory };
+        let cost = Cost { memory: card.memory, left, ..Cost::default() };
+        let picks = alloc::vec![Pick::Share(at, share)];
+        best = Some((key, Choice { units: slot.shared(&share), cost, picks }));
+    }
+    best.map(|(_, choice)| choice)
+}
+
+/// The lowest `count` of these units of a card.
+fn lowest(units: Units, count: u8) -> u16 {
+    let bits = (0..u16::BITS).map(|bit| 1u16 << bit).filter(|bit| units & Units::from(*bit) != 0);
+    bits.take(usize::from(count)).fold(0, |sum, bit| sum | bit)
 }
 
 fn nearest<'a>(count: usize, mut pool: Vec<(usize, &'a Card)>) -> Option<Vec<(usize, &'a Card)>> {

@@ -173,6 +173,9 @@ fn failing(node: &Node) -> impl Iterator<Item = String> {
 fn cards_in_words(shape: &Shape) -> String {
     let ask = &shape.demand.cards;
     let count = u64::from(ask.count);
+    if let Some(memory) = ask.share {
+        return format!("a share of a card with {memory}");
+    }
     match (&ask.profile, ask.memory) {
         (Some(profile), _) => format!("{} {profile}", counted(count, "slice")),
         (None, Some(memory)) => {
@@ -187,18 +190,22 @@ fn cards_in_words(shape: &Shape) -> String {
 
 fn holding(node: &Node, hold: &Hold) -> String {
     let mut words = alloc::vec![counted(u64::from(hold.cpus), "cpu")];
-    let (mut whole, mut slices): (u64, u64) = (0, 0);
+    let (mut whole, mut slices, mut parts): (u64, u64, u64) = (0, 0, 0);
     for at in 0..node.cards.len() {
         let Some(slot) = node.layout().slot(at) else { continue };
         let taken: Units = hold.units & slot.mask();
         match (taken, node.cards.get(at).is_some_and(|card| card.mig)) {
             (0, _) => {}
             (_, true) => slices += u64::from(taken.count_ones()),
-            (_, false) => whole += 1,
+            (taken, false) if taken == slot.mask() => whole += 1,
+            (_, false) => parts += u64::from(taken.count_ones()),
         }
     }
     if whole > 0 {
         words.push(counted(whole, "card"));
+    }
+    if parts > 0 {
+        words.push(format!("{} of shared cards", counted(parts, "part")));
     }
     if slices > 0 {
         words.push(format!("{} of sliced cards", counted(slices, "unit")));

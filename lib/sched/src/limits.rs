@@ -15,12 +15,12 @@ pub(crate) struct More {
 }
 
 impl More {
-    /// The least that a task of this shape takes: a slice is taken for the smallest there is until it is placed.
+    /// The least that a task of this shape takes: a slice or a share is taken for the smallest there is until it is placed.
     pub(crate) fn of(shape: &Shape) -> Self {
         let ask = &shape.demand.cards;
         let each = match &ask.profile {
             Some(profile) => worth_of(profile),
-            None if shape.slices_by_memory => 1,
+            None if shape.slices_by_memory || ask.share.is_some() => 1,
             None => u64::from(WHOLE_CARD),
         };
         Self { cpus: u64::from(shape.demand.cpus), cards: u64::from(ask.count).saturating_mul(each) }

@@ -39,7 +39,7 @@ pub(crate) fn could_ever_with(shape: &Shape, size: (u32, MiB), deck: Deck<'_>, p
     if ask.count == 0 {
         return true;
     }
-    if ask.profile.is_none() && !shape.slices_by_memory {
+    if ask.profile.is_none() && ask.share.is_none() && !shape.slices_by_memory {
         // Which of the cards it would be does not matter: counting is enough, and there may be many nodes.
         let may_be_cards = ask.memory.is_none() || allows(policy, shape).cards_by_memory;
         let wanted = |(at, card): &(usize, &Card)| {
@@ -56,9 +56,11 @@ pub(crate) fn could_ever_with(shape: &Shape, size: (u32, MiB), deck: Deck<'_>, p
 
 /// What the partition of a shape allows.
 pub(crate) fn allows(policy: &Policy, shape: &Shape) -> Allows {
-    policy
-        .partition(&shape.partition)
-        .map_or(Allows::default(), |p| Allows { recut: p.recut, cards_by_memory: p.cards_by_memory })
+    policy.partition(&shape.partition).map_or(Allows::default(), |p| Allows {
+        recut: p.recut,
+        cards_by_memory: p.cards_by_memory,
+        shares: p.shares,
+    })
 }
 
 /// Where a task would be put.
@@ -183,7 +185,7 @@ impl<'a> Ground<'a> {
             return None;
         }
         let class = seat.class.and_then(|class| self.seats.classes.get(class as usize));
-        let by_memory = shape.demand.cards.memory.is_some();
+        let by_memory = shape.demand.cards.memory.is_some() || shape.demand.cards.share.is_some();
         let cost = match class {
             Some(class) if count == 0 => Cost { left: class.cards, ..Cost::default() },
             Some(class) if shape.demand.cards.profile.is_none() && !by_memory => {

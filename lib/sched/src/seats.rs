@@ -18,7 +18,7 @@ pub(crate) struct Seat {
     /// Units of cards that are well.
     pub(crate) good: Units,
     cpus: u32,
-    /// The kind of its cards, when they are whole and all alike.
+    /// The kind of its cards, when they are whole, not shared and all alike.
     pub(crate) class: Option<u32>,
     opened: u64,
     fitted: u64,
@@ -29,7 +29,7 @@ impl Seat {
     pub(crate) fn units_free(&self) -> Units {
         self.good & !self.load.units
     }
-    /// How many cards are free now, of a node whose cards are whole.
+    /// How many cards are free now, of a node whose cards are whole and not shared.
     pub(crate) fn cards_free(&self) -> u32 {
         self.units_free().count_ones()
     }
@@ -224,12 +224,14 @@ fn seat_of(node: &Node) -> Seat {
     }
 }
 
-/// The class of a node whose cards are whole and all alike.
+/// The class of a node whose cards are whole, not shared and all alike.
 fn class_of(node: &Node) -> Option<Class> {
     let Some(first) = node.cards.first() else {
         return Some(Class { cards: 0, memory: MiB(0), model: String::new() });
     };
-    let alike = |card: &gq_model::Card| !card.mig && card.memory == first.memory && card.model == first.model;
+    let alike = |card: &gq_model::Card| {
+        !card.mig && !card.is_shared() && card.memory == first.memory && card.model == first.model
+    };
     let all_laid_out = (0..node.cards.len()).all(|at| node.layout().slot(at).is_some());
     (node.cards.iter().all(alike) && all_laid_out).then(|| Class {
         cards: node.layout().good().count_ones(),

@@ -95,7 +95,13 @@ impl<'w> Requests<'w> {
     fn cards(&self, job: &Alike) -> CardAsk {
         let text =
             |name: Name| Some(self.names.text(name)).filter(|text| !text.is_empty()).map(str::to_owned);
-        CardAsk { count: job.cards, profile: text(job.profile), model: text(job.model), memory: None }
+        CardAsk {
+            count: job.cards,
+            profile: text(job.profile),
+            model: text(job.model),
+            memory: None,
+            share: None,
+        }
     }
 }
 

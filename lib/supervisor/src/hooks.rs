@@ -330,6 +330,8 @@ impl<'r> Shift<'r> {
     /// Takes a word of `gqnode`: a prolog is ended when the run is not to begin, an epilog by nobody.
     fn hear(&mut self, word: Control, running: &mut Program) {
         match word {
+            // No script is there yet that could use a card.
+            Control::Overused(_) => {}
             _ if self.kind == "epilog" => {}
             Control::Stop(kind, reason) => self.stop(Cause::Stop(kind), reason, running),
             Control::Lease(until) => {

@@ -15,7 +15,7 @@ use crate::{
 use gq_failpoint::{Step, step};
 use gq_host::{Control, Event, Inbox, Limits, WaitedFor};
 use gq_model::{
-    Assignment, End, EndReason, Fault, MAX_SIGNAL, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp,
+    Assignment, End, EndReason, Fault, MAX_SIGNAL, MiB, Outcome, RunKey, Seconds, SignalTo, Stage, Timestamp,
 };
 use gq_nodelog::Record;
 use std::{
@@ -196,6 +196,7 @@ impl<'a> Life<'a> {
                     self.set_timer();
                 }
             }
+            Event::Control(Control::Overused(used)) => self.be_over(used),
             Event::Control(Control::Suspend) => self.suspend(journal),
             Event::Control(Control::Resume) => self.resume(journal),
         }
@@ -400,6 +401,14 @@ impl<'a> Life<'a> {
             return;
         }
         self.be_gentle(reason, true);
+    }
+
+    /// Ends a run that uses more memory of the card that it shares than it declared.
+    fn be_over(&mut self, used: MiB) {
+        let share = self.assignment.cards.iter().find_map(|card| card.share);
+        if let Some(declared) = share.map(|share| share.memory).filter(|declared| used > *declared) {
+            self.end(Cause::GpuMemory { used, declared }, Some(EndReason::GpuMemory));
+        }
     }
 
     /// Has the reason written where the script finds it, if it has such a place; then the gentle signal follows.

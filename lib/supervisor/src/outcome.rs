@@ -12,6 +12,13 @@ pub enum Cause {
     Deadline,
     /// Its lease was over: its node is cut off from the controller.
     Lease,
+    /// It used so much of the memory of a card that it shares, and had declared less.
+    GpuMemory {
+        /// What it used.
+        used: MiB,
+        /// What it had declared.
+        declared: MiB,
+    },
     /// Somebody wanted it.
     Stop(StopKind),
 }
@@ -29,6 +36,10 @@ pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>, lack: Option<MiB>) 
         (Some(Cause::Deadline), _) => (End::Deadline, Reason::Deadline, ""),
         (Some(Cause::Lease), _) => {
             (End::NodeFail, Reason::NodeFailure, "its node was cut off from gqd for as long as its lease")
+        }
+        (Some(Cause::GpuMemory { used, declared }), _) => {
+            let detail = format!("used {} MiB of the card, {} MiB declared", used.0, declared.0);
+            return Outcome { end: End::OutOfMemory, reason: Reason::GpuMemory, exit_code, signal, detail };
         }
         (Some(Cause::Stop(StopKind::Cancel)), _) => (End::Cancelled, Reason::Cancelled, ""),
         (Some(Cause::Stop(StopKind::Requeue)), _) => (End::Cancelled, Reason::Requeued, ""),
@@ -61,6 +72,7 @@ mod tests {
             (Some(Cause::Deadline), code(0), End::Deadline, 1),
             (Some(Cause::Lease), code(0), End::NodeFail, 1),
             (Some(Cause::Stop(StopKind::Cancel)), code(0), End::Cancelled, 1),
+            (Some(Cause::GpuMemory { used: MiB(9), declared: MiB(4) }), code(0), End::OutOfMemory, 1),
             (Some(Cause::Stop(StopKind::Requeue)), None, End::Cancelled, 1),
         ];
         for (cause, how, end, client) in ends {

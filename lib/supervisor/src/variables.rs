@@ -23,6 +23,7 @@ const OF_ONE_JOB: &[&str] = &[
     "GQ_CPUS_PER_TASK",
     "GQ_END_REASON",
     "GQ_END_REASON_FILE",
+    "GQ_GPU_SHARE_MEM",
     "GQ_ITEM",
     "GQ_NTASKS",
     "GQ_QOS",
@@ -163,6 +164,12 @@ fn slices(cards: &[CardUse]) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// How much memory of its card a job has declared, where it shares one.
+fn shared(cards: &[CardUse]) -> Option<(&'static str, String)> {
+    let share = cards.iter().find_map(|card| card.share)?;
+    Some(("GQ_GPU_SHARE_MEM", share.memory.0.to_string()))
+}
+
 fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
     let Source { assignment: a, job: file, account, scratch, pid, now, .. } = source;
     let spec = &file.spec;
@@ -216,6 +223,7 @@ fn variables(source: &Source<'_>) -> BTreeMap<&'static str, String> {
         ("SLURM_TMPDIR", scratch),
         ("SLURMD_NODENAME", node),
     ]);
+    all.extend(shared(&a.cards));
     all.extend(of_array(a));
     all.extend(of_stay(source));
     all.extend(when_asked(source));
@@ -352,7 +360,7 @@ mod tests {
             cluster: "lab".into(),
             cpus: 1,
             memory: MiB(1),
-            cards: vec![held(0, None, Some("1g.10gb"))],
+            cards: vec![held(0, None, Some("1g.10gb")), share(1, 1024)],
             time_limit: Some(Seconds(1)),
             kill_wait: Seconds(1),
             array: Some((JobId(1), TaskIndex(0))),
@@ -397,7 +405,26 @@ mod tests {
     }
 
     fn held(index: u32, uuid: Option<&str>, slice: Option<&str>) -> CardUse {
-        CardUse { index, uuid: uuid.map(Into::into), slice: slice.map(Into::into), placement: None }
+        CardUse {
+            index,
+            uuid: uuid.map(Into::into),
+            slice: slice.map(Into::into),
+            placement: None,
+            share: None,
+        }
+    }
+
+    fn share(index: u32, mib: u64) -> CardUse {
+        let share = gq_model::Share { parts: 1, of: 4, memory: MiB(mib) };
+        CardUse { share: Some(share), ..held(index, Some("GPU-a"), None) }
+    }
+
+    #[test]
+    fn a_job_that_shares_a_card_sees_it_and_is_told_what_it_declared() {
+        let cards = [share(3, 10_240)];
+        assert_eq!((visible(&cards).as_str(), indices(&cards).as_str()), ("GPU-a", "3"));
+        assert_eq!(shared(&cards), Some(("GQ_GPU_SHARE_MEM", "10240".to_owned())));
+        assert_eq!(shared(&[held(3, Some("GPU-a"), None)]), None);
     }
 
     #[test]

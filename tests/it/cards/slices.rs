@@ -28,9 +28,14 @@ struct Shown {
 
 impl Rig {
     fn of(machine: &Machine, tables: &str) -> Self {
+        Self::with(machine, &cards(0), tables)
+    }
+
+    /// The same, with these lines in the node's table.
+    pub(super) fn with(machine: &Machine, node: &str, tables: &str) -> Self {
         let driver = tempfile::tempdir().unwrap();
         standin_nvml::place(driver.path(), machine).unwrap();
-        let plan = Plan::new().node("n1", &cards(0)).env("LD_LIBRARY_PATH", driver.path()).tables(tables);
+        let plan = Plan::new().node("n1", node).env("LD_LIBRARY_PATH", driver.path()).tables(tables);
         let rig = Self { lab: plan.start(), driver };
         until("the cards are known", || (!rig.cards().is_empty()).then_some(()));
         rig

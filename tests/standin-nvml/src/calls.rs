@@ -300,33 +300,61 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     infos: *mut sys::nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
     about("nvmlDeviceGetComputeRunningProcesses_v3", device, |_, s| {
-        let found = processes(s);
-        if count.is_null() {
-            return Err(Code::InvalidArgument);
-        }
-        // SAFETY: not null, and both readable and writable by the rule of this file.
-        let room = unsafe { count.replace(found.len() as c_uint) } as usize;
-        if found.len() > room {
-            return Err(Code::InsufficientSize);
-        }
-        if infos.is_null() && !found.is_empty() {
-            return Err(Code::InvalidArgument);
-        }
-        for (at, info) in found.into_iter().enumerate() {
-            // SAFETY: not null, and `at` is below the length that the caller gave.
-            unsafe { infos.add(at).write(info) };
-        }
-        Ok(())
+        // SAFETY: the rule of this file.
+        unsafe { tell_processes(computing(s), count, infos) }
     })
 }
 
-fn processes(subject: Subject<'_>) -> Vec<sys::nvmlProcessInfo_t> {
-    let info = |pid: u32, gpu: u32, compute: u32| sys::nvmlProcessInfo_t {
+/// Processes with a graphics context on a whole card; asked as for those that compute.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
+    device: nvmlDevice_t,
+    count: *mut c_uint,
+    infos: *mut sys::nvmlProcessInfo_t,
+) -> nvmlReturn_t {
+    about("nvmlDeviceGetGraphicsRunningProcesses_v3", device, |_, s| {
+        let whole = s.slice.is_none().then_some(&s.card.drawing).into_iter().flatten();
+        let found = whole.map(|pid| process(s.card, *pid, c_uint::MAX, c_uint::MAX)).collect();
+        // SAFETY: the rule of this file.
+        unsafe { tell_processes(found, count, infos) }
+    })
+}
+
+/// Writes a list of processes where the caller has room for it.
+unsafe fn tell_processes(
+    found: Vec<sys::nvmlProcessInfo_t>,
+    count: *mut c_uint,
+    infos: *mut sys::nvmlProcessInfo_t,
+) -> Result<(), Code> {
+    if count.is_null() {
+        return Err(Code::InvalidArgument);
+    }
+    // SAFETY: not null, and both readable and writable by the rule of this file.
+    let room = unsafe { count.replace(found.len() as c_uint) } as usize;
+    if found.len() > room {
+        return Err(Code::InsufficientSize);
+    }
+    if infos.is_null() && !found.is_empty() {
+        return Err(Code::InvalidArgument);
+    }
+    for (at, info) in found.into_iter().enumerate() {
+        // SAFETY: not null, and `at` is below the length that the caller gave.
+        unsafe { infos.add(at).write(info) };
+    }
+    Ok(())
+}
+
+fn process(card: &crate::Card, pid: u32, gpu: u32, compute: u32) -> sys::nvmlProcessInfo_t {
+    sys::nvmlProcessInfo_t {
         pid,
-        usedGpuMemory: MIB,
+        usedGpuMemory: card.used_mib.get(&pid).copied().unwrap_or(1) * MIB,
         gpuInstanceId: gpu,
         computeInstanceId: compute,
-    };
+    }
+}
+
+fn computing(subject: Subject<'_>) -> Vec<sys::nvmlProcessInfo_t> {
+    let info = |pid, gpu, compute| process(subject.card, pid, gpu, compute);
     let of = |it: &crate::Slice| {
         let (gpu, compute) = (it.gpu_instance, it.compute_instance);
         it.pids.iter().map(|pid| info(*pid, gpu, compute)).collect::<Vec<_>>()

@@ -63,6 +63,12 @@ pub struct Card {
     /// Processes with a compute context on the whole card.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+    /// Processes with a graphics context on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawing: Vec<u32>,
+    /// How much memory of the card processes have, in mebibytes, by their pids; one that is not here has one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub used_mib: BTreeMap<u32, u64>,
     /// Use of the card in percent.
     #[serde(default)]
     pub utilization: u32,

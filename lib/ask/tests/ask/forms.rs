@@ -9,7 +9,11 @@ fn slices(count: u32, profile: &str) -> CardAsk {
 }
 
 fn cards(count: u32, model: Option<&str>, memory: Option<u64>) -> CardAsk {
-    CardAsk { count, model: model.map(Into::into), memory: memory.map(MiB), profile: None }
+    CardAsk { count, model: model.map(Into::into), memory: memory.map(MiB), profile: None, share: None }
+}
+
+fn share(model: Option<&str>, memory: u64) -> CardAsk {
+    CardAsk { share: Some(MiB(memory)), ..cards(1, model, None) }
 }
 
 fn licence(name: &str, count: u32) -> LicenceAsk {
@@ -216,6 +220,9 @@ fn cards_can_be_asked_for_in_many_ways() {
         ("--gpus=2 --gres=gpu:2", cards(2, None, None)),
         ("--gpus=2 --gres=gpu:a100:2 --gpus-per-node=2", cards(2, Some("a100"), None)),
         ("--gpus=a100:2 --gres=gpu:A100:2", cards(2, Some("a100"), None)),
+        ("--gpu-share=10G", share(None, 10_240)),
+        ("--gpu-share=512M --gpus=1", share(None, 512)),
+        ("--gpus=a100 --gpu-share=10G", share(Some("a100"), 10_240)),
         ("--slice=1g.10gb", slices(1, "1g.10gb")),
         ("--slice=1G.10GB:3", slices(3, "1g.10gb")),
         ("--slice 1g.10gb+me", slices(1, "1g.10gb+me")),
@@ -253,6 +260,13 @@ fn a_request_for_cards_on_the_command_line_replaces_that_of_the_script() {
     assert_eq!(over("--gpus=2", "--slice=1g.10gb"), cards(2, None, None));
     assert_eq!(over("--slice=2g.20gb:2", "--gpu-mem=8G"), slices(2, "2g.20gb"));
     assert_eq!(over("--gpu-mem=8G", "--slice=2g.20gb:2"), cards(2, None, Some(8192)));
+    for script in ["--gpus=2", "--gpus=0", "--slice=1g.10gb", "--gpu-mem=20G"] {
+        assert_eq!(over("--gpu-share=8G", script), share(None, 8192), "{script}");
+    }
+    assert_eq!(over("--gpu-share=8G", "--gpus=a100:2"), share(Some("a100"), 8192));
+    assert_eq!(over("--gpus=1", "--gpu-share=8G"), cards(1, None, None));
+    assert_eq!(over("--gpu-mem=4G", "--gpu-share=8G"), cards(1, None, Some(4096)));
+    assert_eq!(over("--slice=1g.10gb", "--gpu-share=8G"), slices(1, "1g.10gb"));
 }
 
 #[test]

@@ -115,6 +115,7 @@ fn a_bad_value_is_refused_with_its_place() {
         "--gres=shard:1",
         "--gres=gpu:1,shard:1",
         "--gpu-mem=0",
+        "--gpu-share=0",
         "--gpu-mem=x",
         "-n 0",
         "-n abc",
@@ -291,6 +292,22 @@ fn words_that_contradict_each_other_are_refused() {
             "--slice=1g.10gb:2: contradicts --gres=gpu:1g.10gb:3; try say it once: --slice=1g.10gb:2 or --slice=1g.10gb:3",
         ),
         ("--slice=1g.10gb --gpu-mem=4G", "--gpu-mem=4G: contradicts --slice=1g.10gb; try one of the two"),
+        (
+            "--gpu-share=4G --slice=1g.10gb",
+            "--gpu-share=4G: contradicts --slice=1g.10gb; try a share is some memory of one card",
+        ),
+        (
+            "--gpu-share=4G --gpus=2",
+            "--gpu-share=4G: contradicts --gpus=2; try a share is some memory of one card",
+        ),
+        (
+            "--gpu-share=4G --gpus=0",
+            "--gpu-share=4G: contradicts --gpus=0; try a share is some memory of one card",
+        ),
+        (
+            "--gpu-share=4G --gpu-mem=4G",
+            "--gpu-share=4G: contradicts --gpu-mem=4G; try a share is some memory of one card",
+        ),
     ] {
         assert_eq!(refused(text), want);
     }

@@ -1,7 +1,7 @@
 //! Fields: everything that can be shown of a job in a column, each declared once with its letter, names and heading.
 
 use super::clock::Clock;
-use gq_model::{JobState, Seconds, Timestamp, compress_hosts, format_limit, format_size};
+use gq_model::{JobState, MiB, Seconds, Timestamp, compress_hosts, format_limit, format_size};
 use gq_proto::{GpuView, JobView};
 use std::fmt::Write;
 
@@ -65,8 +65,8 @@ fields! {
     Cpus 'C' ["numcpus" "cpus"] "CPUS" "its cpus";
     Memory 'm' ["minmemory" "memory"] "MIN_MEMORY" "its memory";
     Gres 'b' ["gres" "tres-per-node"] "TRES_PER_NODE" "its cards in the words of --gres";
-    Gpus ' ' ["gpus" "gpucount"] "GPUS" "its cards and slices: how many of which; what it asks for while it waits";
-    GpusAsked ' ' ["gpusasked" "gpus_asked" "slices"] "GPUS_ASKED" "the cards or slices it asks for: 2, a100:1, 1g.10gb:2, gpu-mem>=20G";
+    Gpus ' ' ["gpus" "gpucount"] "GPUS" "its cards and slices: how many of which; share:10G of a card; what it asks for while it waits";
+    GpusAsked ' ' ["gpusasked" "gpus_asked" "slices"] "GPUS_ASKED" "the cards or slices it asks for: 2, a100:1, 1g.10gb:2, gpu-mem>=20G, gpu-share=10G";
     GpuIds ' ' ["gpuids"] "GPU_IDS" "the cards and slices it holds: node:index";
     Features 'f' ["feature" "features"] "FEATURES" "features it asks of its node";
     Share 'h' ["oversubscribe"] "OVER_SUBSCRIBE" "OK, or NO when it wants its node alone";
@@ -177,6 +177,7 @@ impl Field {
             Self::GpusAsked => write_asked(job, out),
             Self::Gpus if prepares(job) => out.write_str("0"),
             Self::Gpus if job.gpus.is_empty() => write_asked(job, out),
+            Self::Gpus if let Some(share) = share(job) => write!(out, "share:{}", format_size(share)),
             Self::Gpus => write_cards(job, out, |count, slice, out| match slice {
                 None => write!(out, "{count}"),
                 Some(profile) => write!(out, "{count}x{profile}"),
@@ -313,10 +314,15 @@ fn write_licences(job: &JobView, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Writes the cards or slices a job asks for: `0`, `2`, `a100:1`, `1g.10gb:2`, `gpu-mem>=20G`, `a100:2,gpu-mem>=80G`.
+/// Writes the cards or slices a job asks for: `0`, `2`, `a100:1`, `1g.10gb:2`, `gpu-mem>=20G`, `a100:2,gpu-mem>=80G`,
+/// `gpu-share=10G`.
 pub(crate) fn write_asked(job: &JobView, out: &mut String) -> std::fmt::Result {
     let count = job.gpu_count;
     let kind = job.gpu_profile.as_ref().or(job.gpu_model.as_ref());
+    if let Some(share) = job.gpu_share_mib {
+        let model = kind.map(|model| format!("{model},")).unwrap_or_default();
+        return write!(out, "{model}gpu-share={}", format_size(share));
+    }
     match (kind, job.gpu_memory_mib) {
         (None, None) => write!(out, "{count}"),
         (Some(kind), None) => write!(out, "{kind}:{count}"),
@@ -329,6 +335,11 @@ pub(crate) fn write_asked(job: &JobView, out: &mut String) -> std::fmt::Result {
 /// Whether its first script of two has a node: it holds none of the cards that the job asks for.
 fn prepares(job: &JobView) -> bool {
     job.stage.as_deref() == Some("prep") && !job.nodes.is_empty()
+}
+
+/// The memory of the card that it shares.
+fn share(job: &JobView) -> Option<MiB> {
+    job.gpus.iter().find_map(|gpu| gpu.share_mib)
 }
 
 /// Writes how many cards and slices a job holds.
@@ -360,6 +371,9 @@ fn write_card_ids(gpus: &[GpuView], out: &mut String) -> std::fmt::Result {
         write!(out, "{comma}{}:{}", gpu.node, gpu.index)?;
         if let Some(slice) = &gpu.slice {
             write!(out, ":{slice}")?;
+        }
+        if let Some(share) = gpu.share_mib {
+            write!(out, ":share:{}", format_size(share))?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use gq_model::{MiB, format_limit, format_size};
 use gq_proto::{CardView, NodeView, PartitionView};
 use std::{borrow::Cow, fmt::Write};
 
-/// A line of the table of nodes: a node without cards, a card, or a slice of a card.
+/// A line of the table of nodes: a node without cards, a card, or a slice or share of a card.
 struct Line<'a> {
     node: &'a NodeView,
     gpu: String,
@@ -56,7 +56,11 @@ fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
         gpu: card.index.to_string(),
         kind: &card.model,
         memory: Some(card.memory),
-        holder: view.job.as_deref().unwrap_or(if card.mig { "(slices)" } else { NONE }),
+        holder: view.job.as_deref().unwrap_or(match (card.mig, view.parts.is_empty()) {
+            (true, _) => "(slices)",
+            (false, false) => "(shares)",
+            (false, true) => NONE,
+        }),
         trouble: trouble.clone().or_else(|| room(view).map(Cow::from)).or_else(|| unbound(node)),
     };
     let slices = view.slices.iter().enumerate().map(|(at, slice)| Line {
@@ -67,14 +71,25 @@ fn card_lines<'a>(node: &'a NodeView, view: &'a CardView) -> Vec<Line<'a>> {
         holder: slice.job.as_deref().unwrap_or(NONE),
         trouble: trouble.clone().or_else(|| slice.trouble.as_deref().map(Cow::from)),
     });
-    std::iter::once(whole).chain(slices).collect()
+    let shares = view.parts.iter().enumerate().map(|(at, part)| Line {
+        node,
+        gpu: format!("{}:{at}", card.index),
+        kind: "share",
+        memory: Some(part.memory_mib),
+        holder: &part.job,
+        trouble: trouble.clone(),
+    });
+    std::iter::once(whole).chain(slices).chain(shares).collect()
 }
 
 /// Most sets of slices that a line names.
 const MOST_SETS: usize = 3;
 
-/// What can still be had of a card in MIG mode: `free: 3g.40gb or 2g.20gb+1g.10gb`.
+/// What can still be had of a card in MIG mode: `free: 3g.40gb or 2g.20gb+1g.10gb`; and of one that is shared: `free: 3 of 4 parts`.
 fn room(view: &CardView) -> Option<String> {
+    if let Some(free) = view.free_parts {
+        return Some(format!("free: {free} of {} parts", view.card.parts));
+    }
     if !view.card.mig {
         return None;
     }

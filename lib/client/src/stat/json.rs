@@ -75,6 +75,9 @@ struct Gpu<'a> {
     index: u32,
     uuid: Option<&'a str>,
     slice: Option<&'a str>,
+    /// Of shares alone: what stands there for a card or a slice is as it always was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share_mib: Option<MiB>,
 }
 
 #[derive(Serialize)]
@@ -113,6 +116,7 @@ struct Job<'a> {
     gpu_profile: Option<&'a str>,
     gpu_model: Option<&'a str>,
     gpu_memory_mib: Option<MiB>,
+    gpu_share_mib: Option<MiB>,
     gpus: Vec<Gpu<'a>>,
     exit_code: Option<u8>,
     signal: Option<u8>,
@@ -171,6 +175,7 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         gpu_profile: job.gpu_profile.as_deref(),
         gpu_model: job.gpu_model.as_deref(),
         gpu_memory_mib: job.gpu_memory_mib,
+        gpu_share_mib: job.gpu_share_mib,
         gpus: job.gpus.iter().map(Gpu::of).collect(),
         exit_code: job.exit_code,
         signal: job.signal,
@@ -281,6 +286,7 @@ impl<'a> Gpu<'a> {
             index: gpu.index,
             uuid: gpu.uuid.as_deref(),
             slice: gpu.slice.as_deref(),
+            share_mib: gpu.share_mib,
         }
     }
 }
@@ -296,6 +302,14 @@ struct Slice<'a> {
     job: Option<&'a str>,
 }
 
+/// Parts of a shared card that a job holds.
+#[derive(Serialize)]
+struct Part<'a> {
+    job: &'a str,
+    parts: u32,
+    share_mib: MiB,
+}
+
 #[derive(Serialize)]
 struct Card<'a> {
     index: u32,
@@ -307,9 +321,18 @@ struct Card<'a> {
     nvlink: &'a [(u32, u32)],
     job: Option<&'a str>,
     slices: Vec<Slice<'a>>,
+    parts: Option<u8>,
+    free_parts: Option<u32>,
+    shares: Vec<Part<'a>>,
     units: Option<u8>,
     free_units: Option<u32>,
     free: &'a [String],
+}
+
+impl<'a> Part<'a> {
+    fn of(part: &'a gq_proto::PartView) -> Self {
+        Self { job: &part.job, parts: part.parts, share_mib: part.memory_mib }
+    }
 }
 
 impl<'a> Card<'a> {
@@ -334,6 +357,9 @@ impl<'a> Card<'a> {
             nvlink: &card.nvlink,
             job: view.job.as_deref(),
             slices: slices.collect(),
+            parts: card.is_shared().then_some(card.parts),
+            free_parts: view.free_parts,
+            shares: view.parts.iter().map(Part::of).collect(),
             units: card.grid.as_ref().map(|grid| grid.units),
             free_units: view.free_units,
             free: &view.free,

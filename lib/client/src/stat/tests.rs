@@ -1,6 +1,7 @@
 //! Tables of what is shown of fixed jobs and nodes, and `gqstat` against a socket that answers as `gqd` does.
 
 mod life;
+mod shares;
 
 use super::*;
 use crate::tests as scripted;
@@ -51,6 +52,7 @@ fn waiting() -> JobView {
         gpu_profile: None,
         gpu_model: None,
         gpu_memory_mib: None,
+        gpu_share_mib: None,
         gpus: vec![],
         exit_code: None,
         signal: None,
@@ -79,6 +81,7 @@ fn running() -> JobView {
         index,
         uuid: None,
         slice: slice.map(str::to_owned),
+        share_mib: None,
     };
     JobView {
         id: JobId(18),
@@ -472,11 +475,13 @@ fn house() -> NodeView {
         slices,
         grid: None,
         fixed: false,
+        parts: 0,
         health,
     };
     let view = |card: Card, job: Option<&str>, slices: Vec<SliceView>| {
         let free = if card.mig { vec!["3g.40gb".into(), "2g.20gb+1g.10gb".into()] } else { vec![] };
-        CardView { card, job: job.map(str::to_owned), slices, free_units: None, free }
+        let (parts, free_parts, job) = (Vec::new(), None, job.map(str::to_owned));
+        CardView { card, job, parts, free_parts, slices, free_units: None, free }
     };
     let cut = |job: Option<&str>| SliceView {
         profile: "3g.40gb".into(),

@@ -50,6 +50,9 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::OutOfMemory => {
             "the kernel killed a process of it for want of memory: ask for more with --mem"
         }
+        Reason::GpuMemory => {
+            "it used more memory of the card it shared than it had declared: ask for more with --gpu-share"
+        }
         Reason::SupervisorLost => "its supervisor (gqstep) was killed, and its processes with it",
         Reason::NodeFailure => "its node went away or was booted again under it",
         Reason::WorkDir => "its working directory cannot be entered",

@@ -1,7 +1,7 @@
 //! Cards of the nodes of a history, and the laws of how they lie in a node's row of units.
 
 use gq_cluster::{Layout, MAX_NODE_UNITS, Units, WHOLE_CARD, slice_place};
-use gq_model::{Card, CardHealth, CardUse, MiB, Placement, Slice, known_grid};
+use gq_model::{Card, CardHealth, CardUse, MiB, Placement, Share, Slice, known_grid};
 use proptest::prelude::*;
 
 /// A whole card.
@@ -49,7 +49,8 @@ pub fn cards_of(node: u8, cut: u8) -> Vec<Card> {
     let a100 = |slices: &[(&str, u8)]| cut_card(1, "A100", 81_920, slices);
     match (node, cut % 3) {
         (0, _) => Vec::new(),
-        (1, _) => (0..2).map(card).collect(),
+        (1, 0) => (0..2).map(card).collect(),
+        (1, parts) => vec![card(0), Card { parts: 2 * parts, ..card(1) }],
         (_, 0) => vec![card(0), a100(&[]), declared_card(3, 3), cut_card(4, "A30", 24_576, &[])],
         (_, 1) => vec![
             card(0),
@@ -65,9 +66,13 @@ pub fn cards_of(node: u8, cut: u8) -> Vec<Card> {
 pub fn uses_of(cards: &[Card]) -> Vec<CardUse> {
     let mut uses = Vec::new();
     for card in cards {
-        let one = CardUse { index: card.index, uuid: None, slice: None, placement: None };
+        let one = CardUse { index: card.index, uuid: None, slice: None, placement: None, share: None };
         if !card.mig {
             uses.push(one.clone());
+        }
+        for part in (0..card.parts).filter(|_| card.is_shared()) {
+            let share = Share { parts: 1 << part, of: card.parts, memory: MiB(1024) };
+            uses.push(CardUse { share: Some(share), ..one.clone() });
         }
         for (at, slice) in card.slices.iter().enumerate() {
             let (slice, uuid) = (Some(slice.profile.clone()), slice.uuid.clone());
@@ -92,6 +97,7 @@ fn some_card() -> impl Strategy<Value = Card> {
         1 => Just(cut_card(0, "A30", 24_576, &[("1g.6gb", 3)])),
         1 => Just(cut_card(0, "RTX PRO 6000", 97_887, &[("1g.24gb", 9)])),
         1 => (0..20u8).prop_map(|slices| declared_card(0, slices)),
+        2 => (0..20u8).prop_map(|parts| Card { parts, ..card(0) }),
     ];
     let fails = |fails: bool| if fails { CardHealth::Failed("fan".into()) } else { CardHealth::Good };
     (kinds, prop::bool::weighted(0.2), any::<u32>()).prop_map(move |(card, failed, bad)| {
@@ -138,7 +144,10 @@ proptest! {
                 continue;
             };
             prop_assert_eq!(units & !slot.mask(), 0, "{:?} has units of another card", one);
-            if one.slice.is_none() {
+            if let Some(share) = &one.share {
+                prop_assert_eq!(units >> slot.offset, Units::from(share.parts));
+                prop_assert_eq!(worth, WHOLE_CARD.div_ceil(slot.units));
+            } else if one.slice.is_none() {
                 prop_assert_eq!((units, worth), (slot.mask(), WHOLE_CARD));
             } else {
                 let placed = one.placement.map_or(0, |placement| Units::from(placement.mask()));
@@ -162,6 +171,30 @@ fn a_card_without_units_is_no_trouble_wherever_it_lies() {
     assert_eq!(layout.good(), Units::MAX);
 }
 
+/// What is held of a card that is shared otherwise by now, or not at all, is all that lies over it.
+#[test]
+fn a_share_of_a_card_that_is_shared_otherwise_is_what_lies_over_it() {
+    let held = |parts, of| CardUse {
+        index: 0,
+        uuid: None,
+        slice: None,
+        placement: None,
+        share: Some(Share { parts, of, memory: MiB(1024) }),
+    };
+    for (now, parts, of, units) in [
+        (4, 0b0101, 4, 0b0101),
+        (8, 0b0101, 4, 0b0011_0011),
+        (2, 0b0101, 4, 0b11),
+        (2, 0b1000, 4, 0b10),
+        (3, 0b01, 2, 0b011),
+        (3, 0b10, 2, 0b110),
+        (0, 0b10, 2, 0b1),
+    ] {
+        let cards = [Card { parts: now, ..card(0) }];
+        assert_eq!(Layout::of(&cards).units(&cards, &[held(parts, of)]), units, "{parts:b}/{of} of {now}");
+    }
+}
+
 /// A node that was begun anew without one of its cards numbers the others otherwise: what runs hold is theirs still.
 #[test]
 fn what_is_held_is_known_by_its_name() {
@@ -174,6 +207,7 @@ fn what_is_held_is_known_by_its_name() {
         uuid: Some(format!("GPU-{name}")),
         slice: None,
         placement: None,
+        share: None,
     };
     let after = vec![whole(0, "a"), whole(1, "c"), Card { index: 2, ..cut.clone() }];
     let layout = Layout::of(&after);

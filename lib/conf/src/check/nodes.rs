@@ -56,17 +56,22 @@ pub(crate) fn read(top: &Section<'_>, notes: &mut Notes<'_>) -> Nodes {
 struct NodeParts {
     cpus: Option<u32>,
     memory: Option<MiB>,
+    gpu_share: u8,
     features: Vec<String>,
     cards: Vec<Card>,
 }
 
 impl NodeParts {
     fn read(section: &Section<'_>, notes: &mut Notes<'_>) -> Self {
+        let gpu_share = section.get(&keys::GPU_SHARE, notes);
+        let mut cards = cards(section, notes);
+        gq_model::share_in(&mut cards, gpu_share);
         Self {
             cpus: section.get(&keys::CPUS, notes),
             memory: section.get(&keys::MEMORY, notes),
+            gpu_share,
             features: section.get(&keys::FEATURES, notes),
-            cards: cards(section, notes),
+            cards,
         }
     }
 
@@ -75,6 +80,7 @@ impl NodeParts {
             name,
             cpus: self.cpus,
             memory: self.memory,
+            gpu_share: self.gpu_share,
             features: self.features.clone(),
             cards: self.cards.clone(),
         }
@@ -130,6 +136,7 @@ fn card(section: &Section<'_>, notes: &mut Notes<'_>) -> Option<Card> {
         slices: slices.value,
         grid,
         fixed: is_cut,
+        parts: 0,
         health: CardHealth::Good,
     })
 }

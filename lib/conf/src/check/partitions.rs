@@ -100,6 +100,7 @@ fn partition(
         recut: section.get(&keys::RECUT, notes),
         gpu_mem_slices: section.get(&keys::GPU_MEM_SLICES, notes),
         gpu_mem_cards: section.get(&keys::GPU_MEM_CARDS, notes),
+        gpu_share: section.get(&keys::PARTITION_GPU_SHARE, notes),
         access: rights::access(section, known.accounts, notes),
         qos,
         allow_qos,

@@ -30,6 +30,20 @@ fn a_card_in_mig_mode_knows_what_it_can_be_cut_into() {
 }
 
 #[test]
+fn whole_cards_of_a_node_may_be_shared() {
+    let cut = "[[node.gpu]]\nmodel = \"A30\"\nmemory = \"24G\"\nmig = true";
+    let text = card("A100", "80G", cut)
+        .replace("[[node.gpu]]\nmodel = \"A100", "gpu_share = 8\n[[node.gpu]]\nmodel = \"A100");
+    let node = good(&text).nodes.remove(0);
+    assert_eq!((node.gpu_share, node.cards[0].parts, node.cards[1].parts), (8, 8, 0));
+    assert_eq!(good(&card("A100", "80G", "")).nodes[0].cards[0].parts, 0);
+    for parts in ["1", "17", "-1", "true"] {
+        let found = bad(&format!("[[node]]\nname = \"n\"\ngpu_share = {parts}\n"));
+        assert_eq!((found.len(), found[0].0, found[0].1), (1, 3, 13), "{found:?}");
+    }
+}
+
+#[test]
 fn declared_slices_lie_apart_whatever_their_order() {
     let sets: &[(&str, &str, &[&str])] = &[
         ("A100-SXM4-80GB", "80G", &["7g.80gb"]),

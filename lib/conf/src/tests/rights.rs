@@ -52,6 +52,7 @@ backfill = "greedy"
 recut = true
 gpu_mem_slices = false
 gpu_mem_cards = false
+gpu_share = true
 allow_users = ["alice", "bob"]
 allow_groups = ["staff"]
 allow_accounts = ["lab"]
@@ -94,7 +95,10 @@ fn everything_about_rights_is_read() {
     );
     let main = conf.partition("main").unwrap();
     assert_eq!(main.backfill, Some(Backfill::Depth(0)));
-    assert_eq!((main.recut, main.gpu_mem_slices, main.gpu_mem_cards), (true, false, false));
+    assert_eq!(
+        (main.recut, main.gpu_mem_slices, main.gpu_mem_cards, main.gpu_share),
+        (true, false, false, true)
+    );
     let list = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     let access = Access {
         allow_users: list(&["alice", "bob"]),

@@ -300,6 +300,39 @@ fn cards_asked_for_by_memory_may_be_slices_when_each_process_gets_one() {
 }
 
 #[test]
+fn a_share_is_taken_where_the_partition_and_some_card_allow_it() {
+    let mut world = World::sharing(4);
+    let share = |memory: u64| format!(r#""cards":{{"count":1,"share":{memory}}}"#);
+    let ask = asked(&mut world, ANN, &share(30_000)).unwrap().shape.demand.cards.clone();
+    assert_eq!((ask.count, ask.share), (1, Some(MiB(30_000))));
+    // Whatever a client writes beside it.
+    let odd = r#""cards":{"count":5,"share":1024,"memory":7,"profile":"1g.10gb"}"#;
+    let ask = asked(&mut world, ANN, odd).unwrap().shape.demand.cards.clone();
+    assert_eq!((ask.count, ask.share, ask.memory, ask.profile), (1, Some(MiB(1024)), None, None));
+    let text = told(&mut world, ANN, &share(100_000));
+    assert!(text.contains("100000M of a shared card on one node |"), "{text}");
+    assert!(text.contains("1 A100 (80G) shared in 4 parts"), "{text}");
+    world.policy.partitions[0].limits.max_cards_per_job = Some(400);
+    asked(&mut world, ANN, &share(20_480)).unwrap();
+    assert!(told(&mut world, ANN, &share(20_481 + 1024)).contains("max_cards_per_job"));
+    world.policy.partitions[0].shares = false;
+    let text = told(&mut world, ANN, &share(10_240));
+    assert_eq!(
+        text,
+        "--gpu-share=10G: jobs of partition main do not share cards | partitions whose jobs do: high low"
+    );
+    let on_low = format!(r#"{},"partition":"low""#, share(10_240));
+    asked(&mut world, ANN, &on_low).unwrap();
+    world.policy.partitions.iter_mut().for_each(|partition| partition.shares = false);
+    assert!(
+        told(&mut world, ANN, &on_low).ends_with("gpu_share = true of a [[partition]] of the conf allows it")
+    );
+    // Where no card is shared it is impossible, whatever the partition says.
+    let mut world = World::joined();
+    assert!(told(&mut world, ANN, &share(1024)).contains("1G of a shared card"));
+}
+
+#[test]
 fn memory_for_each_card_counts_slices_and_priority_is_minus_nice() {
     let mut world = World::joined();
     world.policy.partitions[0].priority = 1000;

@@ -44,7 +44,7 @@ fn a_move() -> impl Strategy<Value = Move> {
     let b = any::<bool>;
     let rarely = || prop::bool::weighted(0.15);
     prop_oneof![
-        14 => (0..24u8, 0..3u32, 0..50u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
+        14 => (0..24u8, 0..3u32, 0..54u8).prop_map(|(token, uid, kind)| Move::Submit { token, uid, kind }),
         6 => (0..4u32, 0..18u8, any::<u8>(), rarely())
             .prop_map(|(uid, verb, job, all)| Move::Command { uid, verb, job, all }),
         1 => (b(), b()).prop_map(|(node, on)| Move::Drain { node, on }),
@@ -123,6 +123,9 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         43 | 44 => r#""requeue":"on-lost","cards":{"count":1}"#,
         45 => r#""requeue":"on-lost","cpus_per_task":3"#,
         46 => r#""requeue":"on-lost","array":"0-3""#,
+        47 | 48 => r#""cards":{"count":1,"share":20480},"time_limit":100"#,
+        49 => r#""cards":{"count":1,"share":40960},"partition":"high""#,
+        50 => r#""array":"0-3","cards":{"count":1,"share":30000},"partition":"low""#,
         42 => r#""array":"0-3","cards":{"count":1},"dependency":"after:2""#,
         _ => "",
     })
@@ -348,7 +351,7 @@ fn everybody() -> Selection {
 proptest! {
     #[test]
     fn whatever_happens_no_id_is_lost_and_no_task_lives_twice(moves in prop::collection::vec(a_move(), 1..140)) {
-        let mut world = World::joined();
+        let mut world = World::sharing(4);
         moves.iter().for_each(|step| play(&mut world, step));
         // Arrivals stop, nodes are well: every job comes to its end by itself.
         open_up(&mut world);
@@ -368,7 +371,7 @@ proptest! {
             1..140,
         ),
     ) {
-        let mut world = World::joined();
+        let mut world = World::sharing(4);
         moves.iter().for_each(|step| play(&mut world, step));
         world.turn();
         world.command(ROOT, Verb::Cancel, everybody());

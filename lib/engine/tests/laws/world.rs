@@ -108,6 +108,7 @@ pub fn partition(name: &str) -> Partition {
         recut: true,
         slices_by_memory: true,
         cards_by_memory: true,
+        shares: true,
         access: Default::default(),
         qos: None,
         allow_qos: None,
@@ -210,13 +211,24 @@ impl World {
 
     /// A world whose nodes have joined.
     pub fn joined() -> Self {
+        Self::new().join()
+    }
+
+    /// The same, and the second card of the second node is shared in so many parts.
+    pub fn sharing(parts: u8) -> Self {
         let mut world = Self::new();
+        world.nodes[1].cards[1].parts = parts;
+        world.join()
+    }
+
+    fn join(mut self) -> Self {
+        let world = &mut self;
         for at in 0..world.nodes.len() {
             world.nodes[at].join();
             world.send_reports(at, usize::MAX);
         }
         world.turn();
-        world
+        self
     }
 
     fn client(&mut self) -> ClientId {

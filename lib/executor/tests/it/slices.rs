@@ -20,6 +20,7 @@ fn at(profile: &str, start: u8, size: u8) -> CardUse {
         uuid: None,
         slice: Some(profile.to_owned()),
         placement: Some(Placement { start, size }),
+        share: None,
     }
 }
 
@@ -142,6 +143,7 @@ fn a_slice_that_disappears_fails_only_the_run_that_needs_it() {
         uuid: card.slices[at].uuid.clone(),
         slice: Some(card.slices[at].profile.clone()),
         placement: card.slices[at].placement,
+        share: None,
     };
     lab.edit(|machine| machine.cards[0].slices[0] = None);
     let gone = lab.run_on("true", &[named(0)]);

@@ -4,5 +4,6 @@
 
 mod random;
 mod samples;
+mod settle;
 mod stories;
 mod wishes;

@@ -3,7 +3,7 @@
 use crate::samples::{NOW, assignment, boot, ended, identity, joined, key};
 use gq_model::{Card, CardHealth, CardUse, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
 use gq_nodecore::{
-    Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, TurnAway,
+    Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, TurnAway,
 };
 
 fn cards(count: u32) -> Vec<Card> {
@@ -18,6 +18,7 @@ fn cards(count: u32) -> Vec<Card> {
         slices: Vec::new(),
         grid: None,
         fixed: false,
+        parts: 0,
         health: CardHealth::Good,
     };
     (0..count).map(card).collect()
@@ -95,6 +96,23 @@ fn an_exit_is_not_told_in_the_same_breath_as_the_end() {
     );
 }
 
+/// A run that uses more of a card than it declared is ended by its supervisor, as long as there is one and a script.
+#[test]
+fn a_run_that_is_over_its_memory_is_told_while_its_script_runs() {
+    let (mut node, key) = (joined(Vec::new()), key(1, 1));
+    let over = || Input::Overused { key, used: MiB(9) };
+    assert_eq!(node.decide(over()), [], "nobody knows it");
+    let order = Order::Start(assignment(key, boot(1)));
+    node.decide(Input::Order { seq: Seq(1), order, at: NOW });
+    assert_eq!(node.decide(over()), [], "it only begins");
+    node.decide(Input::Logged(Record::Up { key }));
+    assert_eq!(node.decide(over()), [Effect::Control(key, Control::Overused(MiB(9)))]);
+    node.decide(Input::Logged(Record::Exited { key, at: Timestamp(2) }));
+    assert_eq!(node.decide(over()), [], "its script has ended");
+    node.decide(Input::Logged(ended(key)));
+    assert_eq!(node.decide(over()), []);
+}
+
 #[test]
 fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
     let mut node = joined(Vec::new());
@@ -114,7 +132,13 @@ fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
 fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
     let mut node = joined(Vec::new());
     let mut given = assignment(key(1, 1), boot(1));
-    given.cards.push(CardUse { index: 0, uuid: Some("GPU-0".into()), slice: None, placement: None });
+    given.cards.push(CardUse {
+        index: 0,
+        uuid: Some("GPU-0".into()),
+        slice: None,
+        placement: None,
+        share: None,
+    });
     let effects = node.decide(Input::Order { seq: Seq(1), order: Order::Start(given), at: NOW });
     assert!(matches!(effects[..], [Effect::Append(_), Effect::Launch(_)]), "{effects:?}");
     let started = Record::Started { key: key(1, 1), at: Timestamp(1) };

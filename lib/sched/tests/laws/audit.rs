@@ -2,7 +2,7 @@
 
 use crate::lab::Lab;
 use gq_cluster::{Cluster, Limits, Memory, Node, Payer, Shape, UNLIMITED};
-use gq_model::{Card, CardAsk, CardHealth, CardUse, JobId, RunKey, TaskIndex, Timestamp};
+use gq_model::{Card, CardAsk, CardHealth, CardUse, JobId, RunKey, Share, TaskIndex, Timestamp};
 use gq_sched::{Plan, Start};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,10 @@ impl Used {
 }
 
 pub fn units_of(held: &CardUse) -> Vec<(u32, u8)> {
+    if let Some(share) = &held.share {
+        let parts = (0..16).filter(|part| share.parts >> part & 1 == 1);
+        return parts.map(|part| (held.index, part)).collect();
+    }
     match (&held.slice, held.placement) {
         (None, _) => (0..16).map(|unit| (held.index, unit)).collect(),
         (Some(_), Some(at)) => (at.start..at.start + at.size).map(|unit| (held.index, unit)).collect(),
@@ -112,6 +116,12 @@ fn check_cards(
         for unit in units_of(held) {
             prop_assert!(mine.insert(unit) && !used.units.contains(&unit), "{held:?} is given twice");
         }
+        prop_assert_eq!(held.share.map(|share| share.memory), ask.share, "{:?}", held);
+        if let Some(share) = &held.share {
+            check_share(share, card, ask)?;
+            prop_assert!(part.shares, "{held:?} is shared without leave");
+            continue;
+        }
         let Some(profile) = &held.slice else {
             prop_assert!(!card.mig && is_asked(card, ask), "{held:?} is no card for {ask:?}");
             prop_assert!(ask.profile.is_none() && (ask.memory.is_none() || part.cards_by_memory));
@@ -148,6 +158,19 @@ fn check_cards(
         let there = used.slices.get(&(held.index, profile.clone())).copied().unwrap_or(0);
         prop_assert!(*count + there <= most, "{held:?}: too many of {profile} on a card");
     }
+    Ok(())
+}
+
+/// A share is parts of a card of the model that is asked for, as many as its memory needs and no more.
+fn check_share(share: &Share, card: &Card, ask: &CardAsk) -> Result<(), TestCaseError> {
+    prop_assert!(!card.mig && card.parts >= 2 && share.of == card.parts, "{share:?} of {card:?}");
+    prop_assert_eq!(u32::from(share.parts) >> card.parts, 0, "parts that are not there");
+    prop_assert!(ask.model.as_ref().is_none_or(|model| card.is_model(model)));
+    let held = |count: u32| u64::from(count) * card.memory.0 / u64::from(card.parts);
+    let (count, memory) = (share.parts.count_ones(), share.memory.0);
+    let slack = (memory / 50).min(1024);
+    prop_assert!(held(count) + slack >= memory, "{share:?} is too small");
+    prop_assert!(held(count - 1) + slack < memory, "{share:?} is larger than it has to be");
     Ok(())
 }
 

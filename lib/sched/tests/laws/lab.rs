@@ -66,6 +66,11 @@ pub fn cut(index: u32, model: &str, gib: u64, slices: &[(&str, u8)]) -> Card {
     Card { mig: true, slices, grid: Some(grid), ..card(index, model, gib) }
 }
 
+/// A card that is shared in so many parts.
+pub fn in_parts(parts: u8, card: Card) -> Card {
+    Card { parts, ..card }
+}
+
 /// A card in MIG mode of which is only known which slices it has.
 pub fn declared(index: u32, slices: u8) -> Card {
     let slice = Slice {
@@ -124,6 +129,7 @@ pub fn partition(name: &str, nodes: Option<&[&str]>, state: PartitionState) -> P
         recut: false,
         slices_by_memory: true,
         cards_by_memory: true,
+        shares: false,
         access: Access::default(),
         qos: None,
         allow_qos: None,

@@ -1,6 +1,6 @@
 //! Random sites: nodes with all kinds of cards, partitions, accounts, QOS, licences, weights and limits.
 
-use crate::lab::{Lab, a100s, card, cut, declared, name, partition};
+use crate::lab::{Lab, a100s, card, cut, declared, in_parts, name, partition};
 use gq_cluster::{Account, Depth, Limits, PartitionState, Qos, Weights};
 use gq_model::{Card, CardHealth, Seconds, Uid};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ pub struct Site {
 }
 
 /// How many kinds of machines there are.
-pub const KINDS: u8 = 8;
+pub const KINDS: u8 = 10;
 
 /// The cards of a kind of machine.
 pub fn cards_of(kind: u8) -> Vec<Card> {
@@ -54,6 +54,8 @@ pub fn cards_of(kind: u8) -> Vec<Card> {
             }
             cards
         }
+        8 => vec![in_parts(4, card(0, "RTX 3090", 24)), in_parts(8, card(1, "A100-SXM4-80GB", 80))],
+        9 => vec![card(0, "RTX 3090", 24), in_parts(3, card(1, "RTX 3090", 24)), cut(2, "A30", 24, &[])],
         _ => Vec::new(),
     }
 }
@@ -175,6 +177,7 @@ impl Site {
         let n = self.strict;
         let main = &mut lab.policy.partitions[0];
         main.depth = self.own_depth;
+        main.shares = true;
         main.limits = self.limits(0, Limits { max_cpus_per_user: Some(6 * n), ..Limits::default() });
         let mut recut = partition("cut", None, PartitionState::Up);
         recut.recut = true;

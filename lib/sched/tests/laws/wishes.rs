@@ -28,7 +28,12 @@ pub fn an_ask() -> impl Strategy<Value = (CardAsk, bool)> {
     let sliced = (1..3u32, prop::sample::select(profiles)).prop_map(|(count, profile)| {
         (CardAsk { count, profile: Some(profile.into()), ..CardAsk::default() }, false)
     });
-    prop_oneof![3 => Just((CardAsk::default(), false)), 3 => whole, 2 => by_memory, 3 => sliced]
+    let memories = prop::sample::select(vec![1u64, 6, 8, 10, 24, 40, 80]);
+    let shared = (memories, some(0.2, vec!["a100", "rtx"])).prop_map(|(gib, model)| {
+        let (share, model) = (Some(MiB(gib * 1024)), model.map(str::to_owned));
+        (CardAsk { count: 1, share, model, ..CardAsk::default() }, false)
+    });
+    prop_oneof![3 => Just((CardAsk::default(), false)), 3 => whole, 2 => by_memory, 3 => sliced, 2 => shared]
 }
 
 /// A shape; no licences, reservations, nor other partitions than two.

@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, count_of, line_of, uids, until, wait_dead};
 use gq_host::{Control, StopKind};
-use gq_model::{End, EndReason, Reason, Seconds, SignalAsk, SignalTo};
+use gq_model::{CardUse, End, EndReason, MiB, Reason, Seconds, Share, SignalAsk, SignalTo};
 use gq_nodelog::Record;
 use std::time::{Duration, Instant};
 
@@ -172,6 +172,27 @@ fn a_suspended_run_can_be_ended_and_a_warned_one_goes_on() {
     supervisor.send(Control::Stop(StopKind::Requeue, Some(EndReason::Preemption))).unwrap();
     let outcome = lab.ended(key).0;
     assert_eq!((outcome.end, outcome.reason), (End::Cancelled, Reason::Requeued));
+    wait_dead(&supervisor);
+}
+
+#[test]
+fn a_run_that_uses_more_of_its_card_than_it_declared_is_ended_and_says_so() {
+    let mut lab = Lab::of(uids()[0]);
+    let mut job = lab.job(LISTENER);
+    job.assignment.kill_wait = Seconds(0);
+    let share = Share { parts: 1, of: 4, memory: MiB(1024) };
+    let (uuid, slice, placement) = (None, None, None);
+    job.assignment.cards = vec![CardUse { index: 0, uuid, slice, placement, share: Some(share) }];
+    let key = job.assignment.key;
+    let supervisor = lab.start(&job);
+    line_of(&lab.work("up"));
+    // As much as it declared is its own.
+    for used in [1024, 1025] {
+        supervisor.send(Control::Overused(MiB(used))).unwrap();
+    }
+    let outcome = lab.ended(key).0;
+    assert_eq!((outcome.end, outcome.reason), (End::OutOfMemory, Reason::GpuMemory));
+    assert_eq!(outcome.detail, "used 1025 MiB of the card, 1024 MiB declared");
     wait_dead(&supervisor);
 }
 

@@ -157,6 +157,7 @@ fn a_job_knows_what_it_is_and_what_it_holds() {
         uuid: uuid.map(Into::into),
         slice: None,
         placement: None,
+        share: None,
     };
     job.assignment.cards = vec![card(3, Some("GPU-x")), card(5, None)];
     assert_eq!(lab.run(&job).end, End::Completed);
