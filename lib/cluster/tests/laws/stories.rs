@@ -215,6 +215,6 @@ fn a_card_that_leaves_mig_mode_and_comes_back_is_no_contradiction() {
     give(&mut cluster, 1, vec![slice(0, "3g.40gb", 4, 4)]).unwrap();
     refound(&mut cluster, vec![crate::cards::card(0)]).unwrap();
     let whole = CardUse { index: 0, uuid: None, slice: None, placement: None, share: None };
-    assert!(give(&mut cluster.clone(), 2, vec![whole]).is_err(), "its slice is held");
+    give(&mut cluster, 2, vec![whole]).unwrap();
     refound(&mut cluster, vec![cut_card(0, "A100", 81_920, &[])]).unwrap();
 }
