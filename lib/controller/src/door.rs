@@ -44,7 +44,7 @@ const BREATH: Duration = Duration::from_millis(50);
 /// How long a client may say nothing, or not take an answer.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// How long a client may take to say what it has begun to say.
-const SAYING: Duration = Duration::from_secs(10);
+const SAYING: Duration = Duration::from_secs(5);
 /// Longest frame that is read and understood whoever else asks, in bytes; it is many times as large then.
 const SMALL_FRAME: usize = 16 << 10;
 /// Most threads that wait for a connection.

@@ -1,6 +1,6 @@
 //! Attacks of ordinary users, and of whoever has the account of `gqd`: by name, in the order in which they could be tried from outside inwards.
 
-use super::{Answer, by, not_yet};
+use super::{Answer, by};
 
 const HONEST: &str = "it::attacks::only_an_honest_file_in_the_drop_box_makes_a_job";
 const STOLEN: &str = "it::stolen::whoever_has_the_account_of_gqd_runs_no_code_as_another";
@@ -173,7 +173,14 @@ pub(super) const ANSWERS: &[Answer] = &[
         "an end or an order that somebody made up",
         &[REACH, STOLEN, "spool::letters::forged_letters_are_an_error_and_not_a_letter"],
     ),
-    by("what is another's, steered", &["it::users::nobody_steers_what_is_anothers"]),
+    by(
+        "what is another's, steered",
+        &[
+            "it::users::nobody_steers_what_is_anothers",
+            "it::rights::whatever_can_be_asked_is_refused_to_whom_it_is_not_for_and_logged",
+            "it::rights::what_is_private_is_to_others_as_if_it_were_not_there",
+        ],
+    ),
     by(
         "scripts, variables and words of others, read",
         &["it::files::what_is_said_in_confidence_is_read_by_nobody_else", REACH],
@@ -186,9 +193,12 @@ pub(super) const ANSWERS: &[Answer] = &[
         ],
         words: "its memory is emptied by an epilog of the site, which needs a real card to be seen; modes and clocks are not set back yet",
     },
-    not_yet(
+    by(
         "logs that are filled or forged",
-        "names are escaped everywhere; refusals are not counted by user yet",
+        &[
+            "it::rights::nobody_fills_the_log_with_what_he_is_refused_or_forges_a_line_of_it",
+            "it::bounds::a_heap_of_one_users_files_hides_nobodys_job_and_fills_no_log",
+        ],
     ),
     by(
         "ends, cancels and starts that race",
@@ -204,9 +214,9 @@ pub(super) const ANSWERS: &[Answer] = &[
             "host::tree::both_ways_find_the_same_descendants",
         ],
     ),
-    not_yet(
+    by(
         "a program of root's that writes to a socket it was given",
-        "rights are those of who connected, as the kernel keeps them; not tried with a setuid program",
+        &["it::rights::a_setuid_program_that_writes_into_a_socket_lends_nobody_its_rights"],
     ),
     by(
         "somebody else at the socket's place",
@@ -216,7 +226,11 @@ pub(super) const ANSWERS: &[Answer] = &[
             "spool::folders::folders_that_others_may_write_or_exchange_are_refused_with_what_to_do",
         ],
     ),
-    not_yet("a client that lies about itself", "what it says is done as its user, who could do that anyway"),
+    Answer {
+        what: "a client that lies about itself",
+        tests: &[HONEST],
+        words: "whose it is cannot be lied about; folder, mask and limits are set as its user, who could do that anyway",
+    },
     by("another's token or file name", &[HONEST]),
     by(
         "an account whose number was given to somebody else",
