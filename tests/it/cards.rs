@@ -1,10 +1,11 @@
 //! Cards: who gets which, what a job sees of them, and that no card is handed out twice.
 
 mod failing;
+mod rig;
 mod shares;
 mod slices;
 
-use crate::lab::{Job, Lab, Plan, cards};
+use crate::lab::{Job, Lab, Plan};
 use gq_model::End;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs};
@@ -13,14 +14,8 @@ const SEEN: &str = "echo \"[${CUDA_VISIBLE_DEVICES-not set}]\"";
 
 /// A lab whose node finds the cards of a machine that the stand-in driver describes.
 pub fn with_driver(machine: &str) -> (Lab, tempfile::TempDir) {
-    let driver = tempfile::tempdir().unwrap();
-    standin_nvml::place(driver.path(), &standin_nvml::shipped(machine).unwrap()).unwrap();
-    let lab = Plan::new().node("n1", &cards(0)).env("LD_LIBRARY_PATH", driver.path()).start();
-    // Cards are reported as they are found.
-    crate::lab::until("the cards are known", || {
-        lab.node_view("n1")?["gpus"].as_array().filter(|g| !g.is_empty()).map(drop)
-    });
-    (lab, driver)
+    let rig = rig::Rig::shipped(machine, "");
+    (rig.lab, rig.driver)
 }
 
 #[test]

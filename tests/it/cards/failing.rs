@@ -2,7 +2,7 @@
 //! not handed out, never the node; it comes back when a later look finds it well. The daemons and the driver's library are real; what that
 //! library tells of is a file.
 
-use super::slices::Rig;
+use super::rig::Rig;
 use crate::lab::until;
 use gq_model::{End, JobState, Reason};
 use serde_json::Value;

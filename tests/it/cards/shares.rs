@@ -1,7 +1,7 @@
 //! Shares: jobs that declare how much memory of a card they use, several on one card, where the partition allows it, and who is over it is
 //! ended. The daemons and the driver's library are real; what that library tells of is a file.
 
-use super::slices::Rig;
+use super::rig::Rig;
 use crate::lab::{Job, Plan, cards, until};
 use gq_model::{End, JobState, Reason};
 use serde_json::json;
