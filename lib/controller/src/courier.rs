@@ -66,7 +66,7 @@ impl Courier for Couriers {
                     }
                 }
                 Effect::Order { node, seq, order } => self.post.order(&node, seq, &order),
-                Effect::Discard { drop_name, why } => self.filer.discard(drop_name, why),
+                Effect::Discard { drop_name, uid, why } => self.filer.discard(drop_name, uid, why),
                 Effect::File { .. } | Effect::Outlook(_) => {}
             }
         }

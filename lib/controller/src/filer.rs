@@ -3,6 +3,7 @@
 use crate::refusals::Refusals;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gq_engine::{Filing, Refusal, RefusalKind};
+use gq_model::Uid;
 use gq_spool::Spool;
 use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 
@@ -14,7 +15,7 @@ const WAITING: usize = 16;
 enum Work {
     File(Vec<Filing>, Sender<Vec<Option<String>>>, Sender<Result<(), String>>),
     GiveBack(Vec<Filing>),
-    Discard(String, String),
+    Discard(String, Uid, String),
 }
 
 /// The filing thread's inbox.
@@ -70,9 +71,9 @@ impl Filer {
     }
 
     /// Removes a file from the drop box that is not wanted there.
-    pub(crate) fn discard(&self, drop_name: String, why: String) {
+    pub(crate) fn discard(&self, drop_name: String, uid: Uid, why: String) {
         // What stays is removed as old a day later.
-        let _ = self.work.try_send(Work::Discard(drop_name, why));
+        let _ = self.work.try_send(Work::Discard(drop_name, uid, why));
     }
 }
 
@@ -91,7 +92,7 @@ fn file_all(spool: &Spool, inbox: &Receiver<Work>) {
                     give_back(spool, &filing);
                 }
             }
-            Work::Discard(name, why) => discard(spool, &refusals, &name, &why),
+            Work::Discard(name, uid, why) => discard(spool, &refusals, uid, &name, &why),
         }
     }
 }
@@ -118,11 +119,11 @@ fn give_back(spool: &Spool, filing: &Filing) {
 }
 
 /// A refused file of the scan is kept for people to look at; what a client waits beside, the client removes.
-fn discard(spool: &Spool, refusals: &Refusals, name: &str, why: &str) {
+fn discard(spool: &Spool, refusals: &Refusals, uid: Uid, name: &str, why: &str) {
     if !name.ends_with(".job") {
         return;
     }
-    refusals.log_file(spool, name, &format!("{why}; set aside"));
+    refusals.log(uid, &format!("drop/{name}: {why}; set aside"));
     if let Err(error) = spool.quarantine(name) {
         log::warn!("{error}");
     }

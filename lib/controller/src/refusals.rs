@@ -4,10 +4,8 @@
 use crate::{board::Board, door::Door, viewer::Viewer};
 use gq_model::{JobRef, Uid};
 use gq_proto::{Failure, RefusalKind, Reply};
-use gq_spool::Spool;
 use std::{
     collections::BTreeMap,
-    os::unix::fs::MetadataExt,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -36,15 +34,6 @@ struct Count {
 pub(crate) struct Refusals(Mutex<BTreeMap<Option<Uid>, Count>>);
 
 impl Refusals {
-    /// Logs what is said of a file in the drop box, which is its owner's doing.
-    pub(crate) fn log_file(&self, spool: &Spool, name: &str, words: &str) {
-        let owner = std::fs::symlink_metadata(spool.drop_dir().join(name)).map(|file| Uid(file.uid()));
-        match owner {
-            Ok(uid) => self.log(uid, &format!("drop/{name}: {words}")),
-            Err(error) => log::warn!("drop/{name}: {words} ({error})"),
-        }
-    }
-
     /// Logs one refusal.
     pub(crate) fn log(&self, uid: Uid, words: &str) {
         for line in self.lines(Instant::now(), uid, words) {

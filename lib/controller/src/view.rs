@@ -373,7 +373,7 @@ pub(crate) fn node(board: &Board, viewer: &Viewer<'_>, node: &Node) -> NodeView 
     let cards = node.cards.iter().enumerate().map(|(position, card)| {
         let free = cuts::free(node, position, recut);
         let run = |who: (JobId, TaskIndex)| board.job(who.0)?.runs.get(&who.1);
-        let parts = parts::held(node, card, run, |who| viewer.name(board, who));
+        let parts = parts::held(node, position, run, |who| viewer.name(board, who));
         let is_whole = !card.mig && parts.is_empty();
         CardView {
             card: card.clone(),

@@ -62,7 +62,8 @@ pub(crate) fn submit(
         Answer::Tested { .. } | Answer::Done { .. } => String::new(),
     };
     let mut decision = Decision::reply(client, answer);
-    decision.effects.push(Effect::Discard { drop_name: submission.drop_name.clone(), why });
+    let (drop_name, uid) = (submission.drop_name.clone(), submission.by.uid);
+    decision.effects.push(Effect::Discard { drop_name, uid, why });
     decision
 }
 

@@ -400,6 +400,8 @@ pub enum Effect {
     Discard {
         /// Its name there.
         drop_name: String,
+        /// Whose it is.
+        uid: Uid,
         /// Why, for the log: whoever left it offline is told in no other way.
         why: String,
     },
