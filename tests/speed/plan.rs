@@ -3,8 +3,8 @@
 use crate::{percentile, say};
 use gq_cluster::{Cluster, Demand, Depth, Event, Link, Memory, NewJob, Next, Payer, Policy, Shape};
 use gq_model::{
-    BootId, Card, CardAsk, CardHealth, End, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, Reason, RunKey,
-    Seconds, Timestamp, Token, Uid,
+    BootId, Card, CardAsk, End, IndexSet, JobId, JobSpec, MiB, NodeName, Outcome, Reason, RunKey, Seconds,
+    Timestamp, Token, Uid,
 };
 use gq_sched::{Plan, Planner, forecast};
 use std::{sync::Arc, time::Instant};
@@ -28,18 +28,10 @@ impl Numbers {
 
 fn card(index: u32) -> Card {
     Card {
-        index,
         uuid: Some(format!("GPU-{index}")),
-        model: "NVIDIA A100-SXM4-80GB".into(),
-        memory: MiB(81_920),
         minor: Some(index),
         nvlink: (0..8).filter(|peer| *peer != index).map(|peer| (peer, 12)).collect(),
-        mig: false,
-        slices: Vec::new(),
-        grid: None,
-        fixed: false,
-        parts: 0,
-        health: CardHealth::Good,
+        ..Card::whole(index, "NVIDIA A100-SXM4-80GB", MiB(81_920))
     }
 }
 

@@ -83,23 +83,11 @@ pub(crate) fn declared(cluster: &Cluster, policy: &Policy) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{format, string::String};
+    use alloc::format;
 
     fn card(index: u32, name: &str) -> Card {
-        Card {
-            index,
-            uuid: (!name.is_empty()).then(|| format!("GPU-{name}")),
-            model: if name.is_empty() { String::new() } else { "A100".into() },
-            memory: MiB(1),
-            minor: None,
-            nvlink: Vec::new(),
-            mig: false,
-            slices: Vec::new(),
-            grid: None,
-            fixed: false,
-            parts: 0,
-            health: CardHealth::Good,
-        }
+        let uuid = (!name.is_empty()).then(|| format!("GPU-{name}"));
+        Card { uuid, ..Card::whole(index, if name.is_empty() { "" } else { "A100" }, MiB(1)) }
     }
 
     fn told(cards: &[Card]) -> Vec<(u32, Option<&str>, Option<&str>)> {

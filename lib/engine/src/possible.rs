@@ -177,8 +177,7 @@ pub(crate) fn least_worth(cluster: &Cluster, policy: &Policy, shape: &Shape) -> 
 
 /// What a share of this card with so much memory is worth, if there can be one.
 fn share_worth(card: &Card, ask: &CardAsk, memory: MiB) -> Option<u32> {
-    let is_model = ask.model.as_ref().is_none_or(|model| card.is_model(model));
-    let count = card.parts_for(memory).filter(|_| is_model)?;
+    let count = card.parts_for(memory).filter(|_| ask.names(card))?;
     Some((u32::from(count) * WHOLE_CARD).div_ceil(u32::from(card.parts)))
 }
 

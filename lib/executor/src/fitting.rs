@@ -102,11 +102,6 @@ impl Fitting {
         }
     }
 
-    /// Whether somebody is known there who shares a card.
-    pub fn is_watching(&self) -> bool {
-        !self.sharers.is_empty()
-    }
-
     /// Tells the thread that looks at cards what the conf says now; false when it is busy.
     pub fn declare(&self, declared: crate::cards::Declared) -> bool {
         self.ask.try_send(Wish::Look(declared)).is_ok()

@@ -53,16 +53,14 @@ impl Health {
     fn find_owners(&mut self, sharers: &[Sharer]) {
         let before = std::mem::take(&mut self.owners);
         for user in &self.look.users {
-            let uuid = self.look.cards.iter().find(|card| card.index == user.card).map(|card| &card.uuid);
-            let mut of_card = sharers
-                .iter()
-                .filter(|it| uuid.is_some_and(|uuid| *uuid == Some(it.uuid.clone())))
-                .peekable();
-            let at = (user.card, user.pid);
-            if of_card.peek().is_none() {
+            let card = self.look.cards.iter().find(|card| card.index == user.card);
+            let uuid = card.and_then(|card| card.uuid.as_deref());
+            let of_card = || sharers.iter().filter(|it| Some(it.uuid.as_str()) == uuid);
+            if of_card().next().is_none() {
                 continue;
             }
-            let owner = of_card.find(|sharer| sharer.owns(user.pid)).map(|sharer| sharer.key);
+            let at = (user.card, user.pid);
+            let owner = of_card().find(|sharer| sharer.owns(user.pid)).map(|sharer| sharer.key);
             let was_left = before.get(&at) == Some(&None);
             if owner.is_some() || was_left || gq_host::living_process(user.pid).is_some() {
                 self.owners.insert(at, owner);
@@ -228,17 +226,11 @@ mod tests {
     }
 
     fn whole(index: u32) -> CardUse {
-        CardUse { index, uuid: Some(format!("GPU-{index}")), slice: None, placement: None, share: None }
+        CardUse::whole(index, Some(format!("GPU-{index}")))
     }
 
     fn slice(uuid: &str) -> CardUse {
-        CardUse {
-            index: 1,
-            uuid: Some(uuid.to_owned()),
-            slice: Some("1g.10gb".to_owned()),
-            placement: None,
-            share: None,
-        }
+        CardUse { slice: Some("1g.10gb".to_owned()), ..CardUse::whole(1, Some(uuid.to_owned())) }
     }
 
     fn user(card: u32, slice: Option<&str>, pid: u32) -> User {

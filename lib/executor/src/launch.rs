@@ -108,18 +108,13 @@ impl Household {
 
     /// The runs that share cards.
     pub(crate) fn sharers(&self) -> Vec<Sharer> {
-        if !self.runs.is_any_shared() {
-            return Vec::new();
-        }
         self.runs.sharers(|key| self.node.lives(key), |key| self.site.group(key))
     }
 
     /// Has the cards watched that are shared now.
     pub(crate) fn watch_shares(&mut self) {
-        if self.fitting.is_watching() || self.runs.is_any_shared() {
-            let sharers = self.sharers();
-            self.fitting.watch(sharers);
-        }
+        let sharers = self.sharers();
+        self.fitting.watch(sharers);
     }
 
     /// Finds out who uses more of a card's memory than he declared.

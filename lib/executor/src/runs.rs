@@ -115,11 +115,6 @@ impl Runs {
         others.flat_map(|(_, cards)| cards.iter().cloned()).collect()
     }
 
-    /// Whether any run shares a card.
-    pub fn is_any_shared(&self) -> bool {
-        self.held.values().flatten().any(|card| card.share.is_some())
-    }
-
     /// The runs that share cards which the driver knows and that live, as `lives` says; `group` tells their control groups.
     pub fn sharers(&self, lives: impl Fn(RunKey) -> bool, group: impl Fn(RunKey) -> Group) -> Vec<Sharer> {
         let held = self.held.iter().flat_map(|(key, cards)| cards.iter().map(|card| (*key, card)));

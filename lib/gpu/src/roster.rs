@@ -112,20 +112,7 @@ fn fail(card: &mut Card, why: String) {
 
 /// A card of which nothing was ever known.
 fn nameless(index: u32) -> Card {
-    Card {
-        index,
-        uuid: None,
-        model: String::new(),
-        memory: MiB(0),
-        minor: None,
-        nvlink: Vec::new(),
-        mig: false,
-        slices: Vec::new(),
-        grid: None,
-        fixed: false,
-        parts: 0,
-        health: CardHealth::Good,
-    }
+    Card::whole(index, String::new(), MiB(0))
 }
 
 #[cfg(test)]

@@ -17,35 +17,18 @@ fn slice(profile: &str, real: Option<u32>) -> Slice {
 
 fn declared(model: &str, slices: &[&str]) -> Card {
     Card {
-        index: 0,
-        uuid: None,
-        model: model.to_string(),
-        memory: MiB(81_920),
-        minor: None,
-        nvlink: Vec::new(),
         mig: !slices.is_empty(),
         slices: slices.iter().map(|profile| slice(profile, None)).collect(),
-        grid: None,
-        fixed: false,
-        parts: 0,
-        health: CardHealth::Good,
+        ..Card::whole(0, model, MiB(81_920))
     }
 }
 
 fn found(index: u32, model: &str) -> Card {
     Card {
-        index,
         uuid: Some(format!("GPU-{index}")),
-        model: model.to_string(),
-        memory: MiB(81_559),
         minor: Some(7 - index),
         nvlink: (0..4).filter(|other| *other != index).map(|other| (other, 12)).collect(),
-        mig: false,
-        slices: Vec::new(),
-        grid: None,
-        fixed: false,
-        parts: 0,
-        health: CardHealth::Good,
+        ..Card::whole(index, model, MiB(81_559))
     }
 }
 

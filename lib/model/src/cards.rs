@@ -106,6 +106,24 @@ fn is_zero(parts: &u8) -> bool {
 }
 
 impl Card {
+    /// A whole card in good health of which nothing more is known.
+    pub fn whole(index: u32, model: impl Into<String>, memory: MiB) -> Self {
+        Self {
+            index,
+            uuid: None,
+            model: model.into(),
+            memory,
+            minor: None,
+            nvlink: Vec::new(),
+            mig: false,
+            slices: Vec::new(),
+            grid: None,
+            fixed: false,
+            parts: 0,
+            health: CardHealth::Good,
+        }
+    }
+
     /// Whether it serves a wish for `least` memory. Drivers keep one or two per cent back for themselves, and people ask for what a
     /// card is sold with (80G of a card that reports 81,559 MiB): a fiftieth less than asked, and a gibibyte at most, counts as enough.
     pub fn offers(&self, least: MiB) -> bool {
@@ -200,27 +218,20 @@ pub struct CardUse {
     pub share: Option<Share>,
 }
 
+impl CardUse {
+    /// A card as a whole, by its index and UUID.
+    pub const fn whole(index: u32, uuid: Option<String>) -> Self {
+        Self { index, uuid, slice: None, placement: None, share: None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn a_card_offers_what_it_is_sold_with() {
-        let card = |mib| Card {
-            index: 0,
-            uuid: None,
-            model: "x".to_string(),
-            memory: MiB(mib),
-            minor: None,
-            nvlink: Vec::new(),
-            mig: false,
-            slices: Vec::new(),
-            grid: None,
-            fixed: false,
-            parts: 0,
-            health: CardHealth::Good,
-        };
+        let card = |mib| Card::whole(0, "x", MiB(mib));
         // As NVML reports an H100 of 80 GB, an A100 of 40 GB and an A30 of 24 GB.
         for (reported, sold) in [(81_559, 80), (40_448, 40), (24_258, 24)] {
             assert!(card(reported).offers(MiB(sold * 1024)), "{sold} GB");
@@ -231,20 +242,7 @@ mod tests {
 
     #[test]
     fn a_share_has_as_many_parts_as_hold_its_memory() {
-        let card = |mib, parts| Card {
-            index: 0,
-            uuid: None,
-            model: "x".to_string(),
-            memory: MiB(mib),
-            minor: None,
-            nvlink: Vec::new(),
-            mig: false,
-            slices: Vec::new(),
-            grid: None,
-            fixed: false,
-            parts,
-            health: CardHealth::Good,
-        };
+        let card = |mib, parts| Card { parts, ..Card::whole(0, "x", MiB(mib)) };
         let h100 = card(81_559, 8);
         for (gib, parts) in [(1, 1), (10, 1), (11, 2), (20, 2), (40, 4), (79, 8), (80, 8)] {
             assert_eq!(h100.parts_for(MiB(gib * 1024)), Some(parts), "{gib}G");
@@ -265,20 +263,7 @@ mod tests {
 
     #[test]
     fn a_model_is_named_by_whole_parts_of_its_name() {
-        let card = Card {
-            index: 0,
-            uuid: None,
-            model: "NVIDIA A100-SXM4-80GB".to_string(),
-            memory: MiB(81_920),
-            minor: None,
-            nvlink: Vec::new(),
-            mig: false,
-            slices: Vec::new(),
-            grid: None,
-            fixed: false,
-            parts: 0,
-            health: CardHealth::Good,
-        };
+        let card = Card::whole(0, "NVIDIA A100-SXM4-80GB", MiB(81_920));
         for good in
             ["a100", "A100", "nvidia_a100", "A100-SXM4", "a100-sxm4-80gb", "80GB", "NVIDIA A100-SXM4-80GB"]
         {

@@ -3,7 +3,7 @@
 //! This is a document: it is the head of the job file (whose version guards it) and is kept word for word with the job.
 //! New fields take a serde default, so that old job files and rows stay readable.
 
-use crate::{ArrayAsk, Dependency, IndexSet, MiB, Seconds, Timestamp};
+use crate::{ArrayAsk, Card, Dependency, IndexSet, MiB, Seconds, Timestamp};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,13 @@ pub struct CardAsk {
     /// Memory of one card that other jobs may share, when that was asked for (`--gpu-share`); `count` is 1 then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<MiB>,
+}
+
+impl CardAsk {
+    /// Whether a card is of the model that is asked for, if one is.
+    pub fn names(&self, card: &Card) -> bool {
+        self.model.as_ref().is_none_or(|model| card.is_model(model))
+    }
 }
 
 /// So many of a cluster-wide licence.

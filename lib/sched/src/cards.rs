@@ -85,13 +85,7 @@ impl Choice {
 }
 
 fn use_of(deck: Deck<'_>, pick: Pick) -> Option<CardUse> {
-    let whole = |card: &Card| CardUse {
-        index: card.index,
-        uuid: card.uuid.clone(),
-        slice: None,
-        placement: None,
-        share: None,
-    };
+    let whole = |card: &Card| CardUse::whole(card.index, card.uuid.clone());
     Some(match pick {
         Pick::Whole(at) => whole(deck.cards.get(at)?),
         Pick::Share(at, share) => CardUse { share: Some(share), ..whole(deck.cards.get(at)?) },
@@ -120,8 +114,7 @@ fn use_of(deck: Deck<'_>, pick: Pick) -> Option<CardUse> {
 
 /// Whether a card is of the kind that is asked for.
 pub(crate) fn is_wanted(ask: &CardAsk, card: &Card) -> bool {
-    ask.model.as_ref().is_none_or(|model| card.is_model(model))
-        && ask.memory.is_none_or(|least| card.offers(least))
+    ask.names(card) && ask.memory.is_none_or(|least| card.offers(least))
 }
 
 /// How slices are looked for.
@@ -173,9 +166,8 @@ fn choose_whole(deck: Deck<'_>, ask: &CardAsk, free: Units) -> Option<Choice> {
 /// A share: of the smallest card that has enough free parts, and of those the one that is left with the fewest. Which of its parts does
 /// not matter.
 fn choose_share(deck: Deck<'_>, ask: &CardAsk, memory: MiB, free: Units) -> Option<Choice> {
-    let is_model = |card: &Card| ask.model.as_ref().is_none_or(|model| card.is_model(model));
     let mut best: Option<((MiB, u32, usize), Choice)> = None;
-    for (at, card) in deck.cards.iter().enumerate().filter(|(_, card)| is_model(card)) {
+    for (at, card) in deck.cards.iter().enumerate().filter(|(_, card)| ask.names(card)) {
         let Some((count, slot)) = card.parts_for(memory).zip(deck.layout.slot(at)) else { continue };
         let on_card = (free & slot.mask()) >> slot.offset;
         let Some(left) = on_card.count_ones().checked_sub(u32::from(count)) else { continue };
@@ -295,7 +287,7 @@ fn best_slice(
     for (at, card) in deck.cards.iter().enumerate().filter(|(_, card)| card.mig) {
         let Some(slot) = deck.layout.slot(at) else { continue };
         let on_card = (free & slot.mask()) >> slot.offset;
-        if on_card == 0 || !ask.model.as_ref().is_none_or(|model| card.is_model(model)) {
+        if on_card == 0 || !ask.names(card) {
             continue;
         }
         let bits = u16::try_from(on_card).unwrap_or(u16::MAX);

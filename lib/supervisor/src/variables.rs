@@ -405,13 +405,7 @@ mod tests {
     }
 
     fn held(index: u32, uuid: Option<&str>, slice: Option<&str>) -> CardUse {
-        CardUse {
-            index,
-            uuid: uuid.map(Into::into),
-            slice: slice.map(Into::into),
-            placement: None,
-            share: None,
-        }
+        CardUse { slice: slice.map(Into::into), ..CardUse::whole(index, uuid.map(Into::into)) }
     }
 
     fn share(index: u32, mib: u64) -> CardUse {

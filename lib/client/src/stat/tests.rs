@@ -465,18 +465,10 @@ fn house() -> NodeView {
         health: CardHealth::Good,
     };
     let card = |index, mig, slices: Vec<Slice>, health| Card {
-        index,
-        uuid: None,
-        model: "A100-SXM4-80GB".into(),
-        memory: MiB(80 << 10),
-        minor: None,
-        nvlink: vec![],
         mig,
         slices,
-        grid: None,
-        fixed: false,
-        parts: 0,
         health,
+        ..Card::whole(index, "A100-SXM4-80GB", MiB(80 << 10))
     };
     let view = |card: Card, job: Option<&str>, slices: Vec<SliceView>| {
         let free = if card.mig { vec!["3g.40gb".into(), "2g.20gb+1g.10gb".into()] } else { vec![] };

@@ -66,7 +66,7 @@ pub fn cards_of(node: u8, cut: u8) -> Vec<Card> {
 pub fn uses_of(cards: &[Card]) -> Vec<CardUse> {
     let mut uses = Vec::new();
     for card in cards {
-        let one = CardUse { index: card.index, uuid: None, slice: None, placement: None, share: None };
+        let one = CardUse::whole(card.index, None);
         if !card.mig {
             uses.push(one.clone());
         }
@@ -175,11 +175,8 @@ fn a_card_without_units_is_no_trouble_wherever_it_lies() {
 #[test]
 fn a_share_of_a_card_that_is_shared_otherwise_is_what_lies_over_it() {
     let held = |parts, of| CardUse {
-        index: 0,
-        uuid: None,
-        slice: None,
-        placement: None,
         share: Some(Share { parts, of, memory: MiB(1024) }),
+        ..CardUse::whole(0, None)
     };
     for (now, parts, of, units) in [
         (4, 0b0101, 4, 0b0101),
@@ -202,13 +199,7 @@ fn what_is_held_is_known_by_its_name() {
     let cut = named(cut_card(0, "A30", 24_576, &[("1g.6gb", 3)]), 3);
     let before = vec![whole(0, "a"), whole(1, "b"), whole(2, "c"), cut.clone()];
     let slice = uses_of(&before).into_iter().find(|one| one.uuid == cut.slices[0].uuid).unwrap();
-    let held = |index: u32, name: &str| CardUse {
-        index,
-        uuid: Some(format!("GPU-{name}")),
-        slice: None,
-        placement: None,
-        share: None,
-    };
+    let held = |index: u32, name: &str| CardUse::whole(index, Some(format!("GPU-{name}")));
     let after = vec![whole(0, "a"), whole(1, "c"), Card { index: 2, ..cut.clone() }];
     let layout = Layout::of(&after);
     let units = |one: CardUse| layout.units(&after, &[one]);

@@ -94,7 +94,7 @@ fn two_slices_of_one_card_are_held_at_once_and_no_slice_twice() {
         slice(0, "1g.10gb", 6, 1),
         slice(0, "7g.80gb", 0, 8),
         slice(1, "1g.10gb", 0, 1),
-        CardUse { index: 0, uuid: None, slice: None, placement: None, share: None },
+        CardUse::whole(0, None),
     ] {
         assert!(give(&mut cluster.clone(), 4, vec![taken.clone()]).is_err(), "{taken:?} is held");
     }
@@ -214,7 +214,7 @@ fn a_card_that_leaves_mig_mode_and_comes_back_is_no_contradiction() {
     let mut cluster = with(vec![cut_card(0, "A100", 81_920, &[])], 2);
     give(&mut cluster, 1, vec![slice(0, "3g.40gb", 4, 4)]).unwrap();
     refound(&mut cluster, vec![crate::cards::card(0)]).unwrap();
-    let whole = CardUse { index: 0, uuid: None, slice: None, placement: None, share: None };
+    let whole = CardUse::whole(0, None);
     give(&mut cluster, 2, vec![whole]).unwrap();
     refound(&mut cluster, vec![cut_card(0, "A100", 81_920, &[])]).unwrap();
 }

@@ -40,13 +40,7 @@ fn has_cards(key: RunKey) -> bool {
 fn given(key: RunKey, boot: BootId) -> Box<Assignment> {
     let mut given = assignment(key, boot);
     if has_cards(key) {
-        given.cards.push(CardUse {
-            index: 0,
-            uuid: Some("GPU-1".into()),
-            slice: None,
-            placement: None,
-            share: None,
-        });
+        given.cards.push(CardUse::whole(0, Some("GPU-1".into())));
     }
     given
 }

@@ -1,27 +1,13 @@
 //! What a node does, one story each.
 
 use crate::samples::{NOW, assignment, boot, ended, identity, joined, key};
-use gq_model::{Card, CardHealth, CardUse, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
+use gq_model::{Card, CardUse, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
 use gq_nodecore::{
     Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, TurnAway,
 };
 
 fn cards(count: u32) -> Vec<Card> {
-    let card = |index| Card {
-        index,
-        uuid: None,
-        model: "A".into(),
-        memory: MiB(1),
-        minor: None,
-        nvlink: Vec::new(),
-        mig: false,
-        slices: Vec::new(),
-        grid: None,
-        fixed: false,
-        parts: 0,
-        health: CardHealth::Good,
-    };
-    (0..count).map(card).collect()
+    (0..count).map(|index| Card::whole(index, "A", MiB(1))).collect()
 }
 
 #[test]
@@ -132,13 +118,7 @@ fn cards_are_told_when_they_changed_and_one_letter_of_them_at_a_time() {
 fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
     let mut node = joined(Vec::new());
     let mut given = assignment(key(1, 1), boot(1));
-    given.cards.push(CardUse {
-        index: 0,
-        uuid: Some("GPU-0".into()),
-        slice: None,
-        placement: None,
-        share: None,
-    });
+    given.cards.push(CardUse::whole(0, Some("GPU-0".into())));
     let effects = node.decide(Input::Order { seq: Seq(1), order: Order::Start(given), at: NOW });
     assert!(matches!(effects[..], [Effect::Append(_), Effect::Launch(_)]), "{effects:?}");
     let started = Record::Started { key: key(1, 1), at: Timestamp(1) };

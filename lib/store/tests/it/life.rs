@@ -148,7 +148,7 @@ pub fn allocated() -> Event {
         lease: None,
         cpus: 1,
         memory: MiB(64),
-        cards: vec![CardUse { index: 0, uuid: None, slice: None, placement: None, share: None }],
+        cards: vec![CardUse::whole(0, None)],
         exclusive: false,
         rate: 1010,
         promised: Some(NOW.after(Seconds(3))),

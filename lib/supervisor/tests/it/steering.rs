@@ -181,8 +181,7 @@ fn a_run_that_uses_more_of_its_card_than_it_declared_is_ended_and_says_so() {
     let mut job = lab.job(LISTENER);
     job.assignment.kill_wait = Seconds(0);
     let share = Share { parts: 1, of: 4, memory: MiB(1024) };
-    let (uuid, slice, placement) = (None, None, None);
-    job.assignment.cards = vec![CardUse { index: 0, uuid, slice, placement, share: Some(share) }];
+    job.assignment.cards = vec![CardUse { share: Some(share), ..CardUse::whole(0, None) }];
     let key = job.assignment.key;
     let supervisor = lab.start(&job);
     line_of(&lab.work("up"));

@@ -152,13 +152,7 @@ fn a_job_knows_what_it_is_and_what_it_holds() {
     job.assignment.key.task = TaskIndex(5);
     job.assignment.key.run = RunNumber(3);
     job.assignment.array = Some((JobId(1), TaskIndex(5)));
-    let card = |index, uuid: Option<&str>| CardUse {
-        index,
-        uuid: uuid.map(Into::into),
-        slice: None,
-        placement: None,
-        share: None,
-    };
+    let card = |index, uuid: Option<&str>| CardUse::whole(index, uuid.map(Into::into));
     job.assignment.cards = vec![card(3, Some("GPU-x")), card(5, None)];
     assert_eq!(lab.run(&job).end, End::Completed);
     assert_eq!(lab.read("out").trim(), lab.folder(job.assignment.key).join("script").to_str().unwrap());
