@@ -3,8 +3,10 @@
 #![expect(unsafe_code, clippy::undocumented_unsafe_blocks, reason = "leases have no safe calls")]
 
 mod files;
+mod openings;
 mod start;
 mod stolen;
+mod units;
 
 use crate::lab::{
     Job, Lab, Owner, Plan, accounts, as_user, ask, asked, cards, finish, frame, kind, program_path, say,

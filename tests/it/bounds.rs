@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{IoSlice, Write},
+    io::{IoSlice, Read, Write},
     os::{
         fd::AsRawFd,
         unix::{ffi::OsStrExt, net::UnixStream},
@@ -315,6 +315,21 @@ fn whoever_says_half_and_reads_nothing_keeps_nobody_waiting() {
         let threads = fs::read_dir(format!("/proc/{}/task", lab.gqd.pid())).unwrap().count();
         (threads < 100).then_some(())
     });
+}
+
+/// Of what was begun the rest is due at once; whoever has said nothing yet may take his time.
+#[test]
+fn half_a_question_is_not_waited_for_as_long_as_none() {
+    let lab = Plan::new().start();
+    let (mut half, mut silent) = (socket(&lab), socket(&lab));
+    half.write_all(&[0, 0, 0]).unwrap();
+    let begun = Instant::now();
+    assert_eq!(half.read(&mut [0; 1]).unwrap(), 0, "the connection is closed");
+    assert!(begun.elapsed() > Duration::from_secs(1), "but not before there was time to say it");
+    let words = asked(&json!("Ping"));
+    silent.write_all(&(words.len() as u32).to_le_bytes()).unwrap();
+    silent.write_all(words.as_bytes()).unwrap();
+    assert_eq!(kind(&answer(&mut silent).unwrap()), "taken");
 }
 
 /// Files that are passed along with what is asked do not stay open, in a connection that lives on.

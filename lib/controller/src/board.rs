@@ -30,6 +30,8 @@ pub(crate) struct Board {
     pub(crate) cluster_id: ClusterId,
     /// Why no new jobs are taken, when none are.
     pub(crate) degraded: Option<String>,
+    /// Why nothing is taken from the drop box, when nothing is.
+    pub(crate) shut: Option<String>,
 }
 
 impl Board {
@@ -47,7 +49,13 @@ impl Board {
             policy,
             cluster_id,
             degraded: None,
+            shut: None,
         }
+    }
+
+    /// Why no new jobs are taken, when none are.
+    pub(crate) fn takes_none(&self) -> Option<&String> {
+        self.degraded.as_ref().or(self.shut.as_ref())
     }
 
     /// Puts what `steps` touched in its new state.

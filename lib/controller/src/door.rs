@@ -221,13 +221,15 @@ impl Door {
                 return Reply::Reservations(views);
             }
             Ask::Submit { token } => {
-                if let Some(why) = &board.degraded {
-                    let text = format!("no new jobs are taken: {why}");
-                    return Reply::Refused(Refusal {
-                        kind: RefusalKind::Policy,
-                        text,
-                        hint: Some("the disk of gqd's state is full or read-only; it goes on by itself when there is room".into()),
-                    });
+                if let Some(why) = board.takes_none() {
+                    let hint = match board.degraded {
+                        Some(_) => {
+                            "the disk of gqd's state is full or read-only; it goes on by itself when there is room"
+                        }
+                        None => "an admin must put the spool in order",
+                    };
+                    let (kind, text) = (RefusalKind::Policy, format!("no new jobs are taken: {why}"));
+                    return Reply::Refused(Refusal { kind, text, hint: Some(hint.into()) });
                 }
                 let taken = self
                     .intake
@@ -324,7 +326,7 @@ impl Door {
             id: board.cluster_id,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            degraded: board.degraded.clone(),
+            degraded: board.takes_none().cloned(),
             dropped: self.dropped.dropped(),
         }
     }

@@ -69,6 +69,8 @@ pub(crate) enum Word {
     Ask { client: ClientId, by: Actor, wish: Wish, reply: Sender<Reply> },
     /// The scan found a job file that no client waits beside.
     Found(Box<Submission>),
+    /// Whether the drop box can be trusted; else what is wrong with it.
+    DropBox(Result<(), String>),
     /// A node has a link.
     NodeUp { head: Head, link: LinkId, out: Sender<Bundle>, answer: Sender<Result<Head, Refusal>> },
     /// Letters came in on a link.
@@ -227,6 +229,7 @@ impl Hub {
                 // It stays in the drop box.
                 Err(error) => log::error!("a job file is not taken up: {error}"),
             },
+            Word::DropBox(is_good) => self.couriers.wall.change(|board| board.shut = is_good.err()),
             Word::NodeUp { head, link, out, answer } => {
                 let welcome = self.take_link(&head, link, out);
                 if welcome.is_ok() {
@@ -449,6 +452,7 @@ impl Hub {
         self.couriers.wall.change(|board| {
             let mut fresh = crate::board::Board::of(cluster, Arc::clone(&board.policy), board.cluster_id);
             (fresh.outlook, fresh.degraded) = (Arc::clone(&board.outlook), board.degraded.clone());
+            fresh.shut.clone_from(&board.shut);
             *board = fresh;
         });
         Ok(())

@@ -298,7 +298,7 @@ struct Frame {
 
 impl Frame {
     fn first(board: &Board) -> Self {
-        let degraded = board.degraded.clone();
+        let degraded = board.takes_none().cloned();
         Self { unknown: Vec::new(), explained: Vec::new(), arrays: Vec::new(), degraded }
     }
 }

@@ -50,6 +50,9 @@ use std::{
     time::Instant,
 };
 
+/// Where the kernel says whether users may link to files of others.
+const PROTECTED_HARDLINKS: &str = "/proc/sys/fs/protected_hardlinks";
+
 /// The options of `gqd`.
 pub fn command() -> clap::Command {
     clap::Command::new("gqd")
@@ -128,6 +131,10 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
     gq_daemon::raise_nofile(guests::LEAST_FILES)?;
     let serves = become_owner(config, init)?;
     let own = Uid(geteuid().as_raw());
+    check_ways(config, own)?;
+    if serves == Serves::Everyone {
+        hard_links_are_protected(Path::new(PROTECTED_HARDLINKS))?;
+    }
     let place = open_place(config, init)?;
     if accept_loss {
         let words = place.accept_loss().map_err(|e| e.to_string())?;
@@ -188,7 +195,8 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
         hub.fall_silent();
         return Err(why);
     }
-    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook));
+    let closed_to = (serves == Serves::Everyone).then_some(own);
+    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook, closed_to));
     open_up(config, &hub.place, (spool, intake), &wall, &tell, (cluster_id, epoch, own), dropped)?;
     drop(tell);
     gq_daemon::ready();
@@ -330,12 +338,14 @@ fn make_places(config: &Config, owner: Option<(nix::unistd::Uid, Gid)>) -> Resul
 
 /// Makes the state and run folders. A parent that others may write is refused unless it is root's and sticky.
 fn make_folders(config: &Config, owner: Option<(nix::unistd::Uid, Gid)>) -> Result<(), String> {
+    let me = Uid(geteuid().as_raw());
     for (path, mode) in [
         (&config.cluster.state_dir, 0o700),
         (&config.cluster.run_dir, 0o755),
         (&config.cluster.spool_dir, 0o755),
     ] {
-        safe_parent(path)?;
+        gq_spool::check_way(path, owner.map_or(me, |(uid, _)| Uid(uid.as_raw())))
+            .map_err(|e| e.to_string())?;
         if !path.exists() {
             make_folder(path, mode, owner).map_err(|e| format!("{}: {e}", path.display()))?;
         }
@@ -361,21 +371,25 @@ fn make_folder(path: &Path, mode: u32, owner: Option<(nix::unistd::Uid, Gid)>) -
     step(Step::FolderName, || fs::rename(&draft, path))
 }
 
-fn safe_parent(path: &Path) -> Result<(), String> {
-    for parent in path.ancestors().skip(1).filter(|p| p.exists()) {
-        let meta = fs::metadata(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
-        let (mode, owner) = (meta.mode(), meta.uid());
-        let others_write = mode & 0o022 != 0;
-        let sticky_root = owner == 0 && mode & 0o1000 != 0;
-        if others_write && !sticky_root {
-            return Err(format!(
-                "{}: others may write it (mode {:o}), so what is below it is not safe\n  try: chmod go-w, or another place",
-                parent.display(),
-                mode & 0o7777
-            ));
-        }
+/// Refuses folders that somebody else could exchange, whenever they came to be so.
+fn check_ways(config: &Config, owner: Uid) -> Result<(), String> {
+    let cluster = &config.cluster;
+    for folder in [&cluster.state_dir, &cluster.spool_dir, &cluster.run_dir] {
+        gq_spool::check_way(folder, owner).map_err(|e| e.to_string())?;
     }
     Ok(())
+}
+
+/// Refuses a kernel that lets users give another name to files that are not theirs: whoever does so to an accepted job file keeps it from being run.
+fn hard_links_are_protected(switch: &Path) -> Result<(), String> {
+    match fs::read_to_string(switch) {
+        Ok(value) if value.trim() == "0" => Err(format!(
+            "{} is 0: users may make hard links to each other's job files\n  try: sysctl fs.protected_hardlinks=1, and a line of it in /etc/sysctl.d",
+            switch.display()
+        )),
+        // Where nothing is known of it, nlink is looked at all the same.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn open_place(config: &Config, init: bool) -> Result<Place, String> {

@@ -46,11 +46,15 @@ pub(crate) struct Upkeep {
 pub(crate) fn run(upkeep: &Upkeep) {
     let (mut cleaned, mut swept): (Option<Instant>, Option<Instant>) = (None, None);
     let (mut known, mut litterers) = (Known::default(), Litterers::default());
+    let mut door = Ok(());
     loop {
-        if let Err(error) = upkeep.scan(&mut known) {
+        upkeep.look_at_door(&mut door);
+        if door.is_ok()
+            && let Err(error) = upkeep.scan(&mut known)
+        {
             log::warn!("the drop box is not looked through: {error}");
         }
-        if cleaned.is_none_or(|at| at.elapsed() >= CLEAN) {
+        if door.is_ok() && cleaned.is_none_or(|at| at.elapsed() >= CLEAN) {
             match upkeep.spool.clean(gq_daemon::now()) {
                 // What is left of a large one is done before anything else is.
                 Ok(part) => cleaned = litterers.note(part).then(Instant::now),
@@ -71,6 +75,21 @@ pub(crate) fn run(upkeep: &Upkeep) {
 }
 
 impl Upkeep {
+    /// Looks whether the drop box is what it must be, and says so when that changes: what lies in one that others could have exchanged proves nothing.
+    fn look_at_door(&self, door: &mut Result<(), String>) {
+        let now = self.spool.check_drop().map_err(|e| e.to_string());
+        if now == *door {
+            return;
+        }
+        match &now {
+            Ok(()) => log::info!("the drop box is as it must be again: jobs are taken from it"),
+            Err(why) => log::error!("the drop box is shut, and nothing is taken from it: {why}"),
+        }
+        if self.words.send(Word::DropBox(now.clone())).is_ok() {
+            *door = now;
+        }
+    }
+
     /// Removes job files whose time is over; their hash stays with the job.
     fn remove_old(&self) -> Result<(), String> {
         let history = History::open(&self.database).map_err(|e| e.to_string())?;
@@ -93,6 +112,8 @@ impl Upkeep {
         }
         let role = |uid: Uid| board.policy.role(uid);
         let before = take(&mut known.unfinished);
+        // What cannot be moved away of one user's keeps nobody else's waiting.
+        let mut failed = Ok(());
         for file in self.spool.ready()? {
             if before.contains(&file) && !file.is_stale(gq_daemon::now()) {
                 known.unfinished.insert(file);
@@ -116,11 +137,16 @@ impl Upkeep {
                     self.refusals.log(file.uid, &format!("drop/{name}: {}", why.text));
                 }
                 Err(NotTaken::Unfinished(why) | NotTaken::Never(why)) => {
-                    self.spool.quarantine(name)?;
-                    self.refusals.log(file.uid, &format!("drop/{name}: {}; set aside", why.text));
+                    failed = failed.and(self.set_aside(&file, &why.text));
                 }
             }
         }
+        failed
+    }
+
+    fn set_aside(&self, file: &Ready, why: &str) -> Result<(), gq_spool::SpoolError> {
+        self.spool.quarantine(&file.name)?;
+        self.refusals.log(file.uid, &format!("drop/{}: {why}; set aside", file.name));
         Ok(())
     }
 }

@@ -9,6 +9,9 @@ use gq_proto::{Head, LETTER_VERSION, Refusal, RefusalKind};
 const OLD_STATE: &str = "put back gqd's newer state; or, on the node, stop gqnode, see that none of its jobs runs, and remove its \
                          folder below node_dir: it is another node then";
 
+/// What admins are to do when the node has read the name of another cluster.
+const OTHER_CLUSTER: &str = "see that spool_dir in its gq.conf is the spool of this gqd: a node belongs to the cluster whose cluster.uuid is there";
+
 /// What admins are to do when another node of the same name has come later.
 const LATER_NODE: &str =
     "gqnode --name gives this one another; or, if the other one is gone for good, start this one again";
@@ -60,7 +63,8 @@ impl Known<'_> {
             return refuse(text, None);
         }
         if head.cluster != self.cluster {
-            return refuse("it belongs to another cluster".into(), None);
+            let text = format!("it belongs to another cluster ({}; this is {})", head.cluster, self.cluster);
+            return refuse(text, Some(OTHER_CLUSTER));
         }
         if head.ack_epoch > self.epoch {
             let text = format!(

@@ -212,7 +212,11 @@ impl Household {
             exe: &self.site.gqstep,
             key,
             assignment_json: &serde_json::to_string(assignment)?,
-            becoming: &Becoming { account, oom_protected: self.site.oom_protected },
+            becoming: &Becoming {
+                account,
+                oom_protected: self.site.oom_protected,
+                cluster: Some(self.site.parties.cluster),
+            },
             spool_dir: &self.site.config.cluster.spool_dir,
             run_folder,
             log: self.log.hand_out(key).map_err(|e| match e {

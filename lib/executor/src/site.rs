@@ -125,9 +125,11 @@ impl Site {
         let gqstep = beside_this_program("gqstep")?;
         let me = Uid(unistd::Uid::effective().as_raw());
         let personal = me.0 != 0 || config.cluster.user == "root";
-        let serves = if personal { Serves::Only(me) } else { Serves::Users };
         let gqd = if personal { me } else { account_of(&config.cluster.user).unwrap_or(me) };
+        let serves = if personal { Serves::Only(me) } else { Serves::Users { gqd } };
         let Some(cluster) = wait_for_cluster(&config.cluster.spool_dir, signals)? else { return Ok(None) };
+        // Job files prove whose they are; that they lie where gqd put them, the way to them does.
+        gq_spool::check_way(&config.cluster.spool_dir, gqd)?;
         let above = match options.get_one::<PathBuf>("dir") {
             Some(dir) => std::path::absolute(dir)
                 .map_err(|e| StartError::System("--dir: the current folder is gone", e))?,

@@ -65,6 +65,9 @@ pub fn read_job_file(spool: &Path, name: &Path, owner: Uid, most: usize) -> Resu
     if meta.uid() != owner.0 {
         return Err(Changed("it belongs to another user"));
     }
+    if meta.nlink() != 1 {
+        return Err(Changed("it has another name elsewhere"));
+    }
     if meta.mode() & 0o022 != 0 {
         return Err(Changed("others may write to it"));
     }
@@ -82,7 +85,10 @@ pub fn read_job_file(spool: &Path, name: &Path, owner: Uid, most: usize) -> Resu
 fn open_below(spool: &Path, name: &Path) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let folder = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(spool)?;
-    let below = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+    let below = ResolveFlag::RESOLVE_BENEATH
+        | ResolveFlag::RESOLVE_NO_SYMLINKS
+        | ResolveFlag::RESOLVE_NO_MAGICLINKS
+        | ResolveFlag::RESOLVE_NO_XDEV;
     match openat2(&folder, name, OpenHow::new().flags(flags).resolve(below)) {
         Ok(fd) => Ok(fd.into()),
         // A kernel before 5.6.

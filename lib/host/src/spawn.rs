@@ -6,7 +6,7 @@ use crate::{
     control::{Supervisor, control_signal},
     user::Account,
 };
-use gq_model::{RunKey, Seconds};
+use gq_model::{ClusterId, RunKey, Seconds};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -39,6 +39,9 @@ pub struct Becoming {
     pub account: Option<Account>,
     /// Whether `gqnode` is protected from being killed when memory runs out. The supervisor stays so; a job is not.
     pub oom_protected: bool,
+    /// The node's cluster, for which its job file must have been made; none when that is not known.
+    #[serde(default)]
+    pub cluster: Option<ClusterId>,
 }
 
 /// What a supervisor is started with.

@@ -338,11 +338,14 @@ impl Node {
             return site(format!("this node keeps {MAX_RUNS} runs already; is gqd taking its reports?"));
         }
         match self.me.serves {
-            Serves::Users if uid.0 == 0 => Some((Fault::User, "jobs of root are refused".into())),
+            Serves::Users { .. } if uid.0 == 0 => Some((Fault::User, "jobs of root are refused".into())),
+            Serves::Users { gqd } if uid == gqd => {
+                Some((Fault::User, "jobs of gqd's own account are refused".into()))
+            }
             Serves::Only(mine) if uid != mine => {
                 site(format!("this node runs jobs of uid {mine} only, not of uid {uid}"))
             }
-            Serves::Users | Serves::Only(_) => None,
+            Serves::Users { .. } | Serves::Only(_) => None,
         }
     }
 

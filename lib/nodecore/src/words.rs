@@ -10,8 +10,11 @@ use gq_model::{
 /// Whose jobs a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// Everybody's but root's.
-    Users,
+    /// Everybody's but root's and those of the account that `gqd` runs as.
+    Users {
+        /// That account.
+        gqd: Uid,
+    },
     /// Those of one user alone (personal mode).
     Only(Uid),
 }

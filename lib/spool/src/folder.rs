@@ -67,6 +67,16 @@ pub(crate) fn check_above(folder: &Path, owner: u32) -> Result<(), SpoolError> {
     Ok(())
 }
 
+/// Refuses `folder` when somebody besides root and `owner` could put another in its place or write in it. Links on the way are followed when only
+/// these two can have made them. Of a folder that is not there yet, what is above it counts.
+///
+/// # Errors
+/// [`SpoolError::Unsafe`], which says what to do; or what the system says.
+pub fn check_way(folder: &Path, owner: gq_model::Uid) -> Result<(), SpoolError> {
+    let there = folder.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
+    check_above(&there.join("in it"), owner.0)
+}
+
 fn parts(path: &Path) -> VecDeque<OsString> {
     path.components()
         .filter_map(|part| match part {
@@ -119,7 +129,11 @@ fn is_own_group(stat: &FileStat) -> bool {
 
 /// Opens a folder that belongs to `owner` and that nobody else may write; never through a symbolic link at its end.
 pub(crate) fn open_own(path: &Path, owner: u32) -> Result<OwnedFd, SpoolError> {
-    let folder = open_real(path)?;
+    owned(open_real(path)?, path, owner)
+}
+
+/// An opened folder that belongs to `owner` and that nobody else may write.
+pub(crate) fn owned(folder: OwnedFd, path: &Path, owner: u32) -> Result<OwnedFd, SpoolError> {
     let stat = fstat(&folder).map_err(SpoolError::io("look at", path))?;
     if stat.st_uid != owner {
         let what = format!("belongs to uid {}, and should to uid {owner}", stat.st_uid);
@@ -133,6 +147,15 @@ pub(crate) fn open_own(path: &Path, owner: u32) -> Result<OwnedFd, SpoolError> {
 pub(crate) fn open_real(path: &Path) -> Result<OwnedFd, SpoolError> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     open(path, flags, Mode::empty()).map_err(|errno| no_folder(path, errno))
+}
+
+/// Opens the folder `name` in an opened one; never through a symbolic link.
+pub(crate) fn open_next(above: &OwnedFd, name: &str, path: &Path) -> Result<OwnedFd, SpoolError> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(above, name, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::ENOENT => SpoolError::io("open", path)(errno),
+        other => no_folder(path, other),
+    })
 }
 
 fn no_folder(path: &Path, errno: Errno) -> SpoolError {

@@ -3,6 +3,7 @@
 use crate::folder::{is_kind, mode_of};
 use crate::{DropError, Spool};
 use gq_model::{MAX_JOB_FILE, Uid};
+use nix::NixPath;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{FileStat, Mode, fstat};
@@ -29,7 +30,9 @@ impl Spool {
     /// See [`DropError`].
     pub fn read_drop(&self, name: &str) -> Result<Dropped, DropError> {
         check_name(name)?;
-        let drop_box = self.drop_stat().map_err(|why| DropError::Shut(Box::new(why)))?;
+        let shut = |why| DropError::Shut(Box::new(why));
+        self.check_drop().map_err(shut)?;
+        let drop_box = self.drop_stat().map_err(shut)?;
         read_as_owner(&self.drop_box, name, Some(drop_box.st_gid))
     }
 }
@@ -109,7 +112,16 @@ fn is_same(a: &FileStat, b: &FileStat) -> bool {
 
 /// Opens a name in a folder for reading: no link, no other mount, no waiting, no terminal.
 pub(crate) fn open_beneath(folder: impl AsFd, name: &str) -> nix::Result<OwnedFd> {
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    open_with(folder, name, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
+}
+
+/// Looks at a name in a folder; an error when it lies on another file system, which a user may have mounted there and which need not answer.
+pub(crate) fn look_beneath<N: NixPath + ?Sized>(folder: impl AsFd, name: &N) -> nix::Result<FileStat> {
+    fstat(open_with(folder, name, OFlag::O_PATH)?)
+}
+
+fn open_with<N: NixPath + ?Sized>(folder: impl AsFd, name: &N, how: OFlag) -> nix::Result<OwnedFd> {
+    let flags = how | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let resolve = ResolveFlag::RESOLVE_BENEATH
         | ResolveFlag::RESOLVE_NO_SYMLINKS
         | ResolveFlag::RESOLVE_NO_MAGICLINKS

@@ -28,6 +28,7 @@ const MAX_LISTED: usize = 100_000;
 const HEAD: &str = "HEAD";
 pub(crate) const UNFINISHED: &str = ".t.";
 const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
 
 /// Which way letters go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +85,10 @@ impl LetterWriter {
     /// When the folder cannot be made, belongs to another user, or others may write in it.
     pub fn open(path: &Path, kind: LetterKind) -> Result<Self, SpoolError> {
         let own = nix::unistd::Uid::effective().as_raw();
-        step(Step::LetterFolder, || match kind {
-            LetterKind::Order => folder::make_all(path),
-            LetterKind::Report => make_last(path),
+        let folder = step(Step::LetterFolder, || match kind {
+            LetterKind::Order => folder::make_all(path).and_then(|()| folder::open_own(path, own)),
+            LetterKind::Report => make_last(path, own),
         })?;
-        let folder = folder::open_own(path, own)?;
         let mut kept = BTreeSet::new();
         let mut unfinished = Vec::new();
         for entry in folder::listing(&folder).map_err(SpoolError::io("list", path))? {
@@ -177,16 +177,35 @@ impl LetterWriter {
     }
 }
 
-/// Makes the last folder of `path` only.
-fn make_last(path: &Path) -> Result<(), SpoolError> {
-    match path.parent().map(Path::exists) {
-        Some(true) => folder::make_all(path),
-        Some(false) | None => Err(SpoolError::not_safe(
+/// Opens the folder `nodes/<node>/out` of a spool, and makes the last of the three if it is missing. A node may be root, and what is above that one is
+/// the controller's: no link there leads anywhere.
+fn make_last(path: &Path, own: u32) -> Result<OwnedFd, SpoolError> {
+    let missing = || {
+        SpoolError::not_safe(
             path,
             "the folder of this node is not there",
             "see that gqd runs and that its conf declares this node ([[node]]): gqd then makes the folder",
-        )),
+        )
+    };
+    let mut way: Vec<&Path> = path.ancestors().take(4).collect();
+    let spool = way.pop().filter(|_| way.len() == 3).ok_or_else(missing)?;
+    // Where the spool is, the conf says.
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut folder = nix::fcntl::open(spool, flags, Mode::empty()).map_err(SpoolError::io("open", spool))?;
+    for next in way.into_iter().rev() {
+        let name = next.file_name().and_then(|name| name.to_str()).ok_or_else(missing)?;
+        if next == path {
+            match nix::sys::stat::mkdirat(&folder, name, Mode::from_bits_truncate(FOLDER_MODE)) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(SpoolError::io("make the folder", path)(errno)),
+            }
+        }
+        folder = folder::open_next(&folder, name, next).map_err(|e| match e {
+            SpoolError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => missing(),
+            other => other,
+        })?;
     }
+    folder::owned(folder, path, own)
 }
 
 fn remove(folder: &OwnedFd, path: &Path, name: &str) -> Result<(), SpoolError> {

@@ -103,11 +103,13 @@ impl Spool {
         self.dir.join(DROP)
     }
 
-    /// Looks whether the drop box is still the opened folder, ours, and of the right mode.
+    /// Looks whether the drop box is still the opened folder, ours, and of the right mode, and whether nobody else can exchange it or a folder above
+    /// it.
     ///
     /// # Errors
     /// When it is not: then nothing is to be taken from it.
     pub fn check_drop(&self) -> Result<(), SpoolError> {
+        folder::check_above(&self.drop_dir(), self.owner)?;
         let path = self.drop_dir();
         let opened = self.drop_stat()?;
         let named = lstat(&path).map_err(SpoolError::io("look at", &path))?;

@@ -2,7 +2,7 @@
 //! bounded and goes on where the last one stopped, so that no user's heap of files hides another's.
 
 use crate::folder::{self, is_kind, look};
-use crate::intake::check_name;
+use crate::intake::{check_name, look_beneath};
 use crate::{Spool, SpoolError};
 use gq_failpoint::{Step, step};
 use gq_model::{Seconds, Timestamp, Uid};
@@ -115,7 +115,7 @@ impl Spool {
         let mut cursor = self.ready_cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = cursor.pass(&self.drop_box, |name| {
             if let Some(name) = left_name(name)
-                && let Ok(Some(stat)) = look(&self.drop_box, name)
+                && let Ok(stat) = look_beneath(&self.drop_box, name)
                 && is_kind(&stat, nix::libc::S_IFREG)
             {
                 let file = Ready::of(name, &stat);
@@ -152,7 +152,7 @@ impl Spool {
         let (mut users, mut removed) = (BTreeMap::<Uid, Litter>::new(), 0);
         let mut cursor = self.clean_cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = cursor.pass(&self.drop_box, |name| {
-            let Ok(Some(stat)) = look(&self.drop_box, name) else { return true };
+            let Ok(stat) = look_beneath(&self.drop_box, name) else { return true };
             let is_file = is_kind(&stat, nix::libc::S_IFREG);
             if is_file && left_name(name).is_some() {
                 return true;

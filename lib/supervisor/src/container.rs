@@ -363,6 +363,7 @@ mod tests {
             private: &[],
             no_new_privs: false,
             oom_protected: false,
+            cluster: None,
             spool: Path::new("/"),
             folder: stdin.as_fd(),
             supervisor: 1,

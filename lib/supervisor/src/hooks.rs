@@ -368,14 +368,22 @@ impl Program {
     }
 }
 
+/// A word; nothing when it is none.
+fn plain(text: &str) -> String {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b'+');
+    if text.bytes().all(is_plain) { text.to_owned() } else { String::new() }
+}
+
+/// A comma list of words; those are left out that are none. The names of slices of old drivers have slashes.
+fn plain_list(text: &str) -> String {
+    let is_word = |word: &&str| word.is_empty() || !plain(&word.replace('/', "-")).is_empty();
+    text.split(',').filter(is_word).collect::<Vec<_>>().join(",")
+}
+
 /// All that a program of the site finds in its environment: nothing that a user typed, and of what the controller says only what
 /// is a plain word.
 fn environment(launch: &Launch<'_>, kind: &str, more: Vec<(&'static str, String)>) -> Vec<Vec<u8>> {
     let (a, account) = (launch.assignment, launch.account);
-    let plain = |text: &str| {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b'+');
-        if text.bytes().all(is_plain) { text.to_owned() } else { String::new() }
-    };
     let stage = match a.stage {
         Stage::Main => "main",
         Stage::Prep => "prep",
@@ -397,7 +405,7 @@ fn environment(launch: &Launch<'_>, kind: &str, more: Vec<(&'static str, String)
         ("GQ_CLUSTER_NAME", plain(&a.cluster)),
         ("GQ_NODE", a.node.to_string()),
         ("GQ_GPUS", gpus.clone()),
-        ("CUDA_VISIBLE_DEVICES", visible(&a.cards)),
+        ("CUDA_VISIBLE_DEVICES", plain_list(&visible(&a.cards))),
         ("SLURM_CLUSTER_NAME", plain(&a.cluster)),
         ("SLURM_JOB_ACCOUNT", billed),
         ("SLURM_JOB_GID", account.gid.to_string()),

@@ -11,7 +11,8 @@ use gq_host::{
     Account, ContainerCommand, Devices, ENV_MARKER, ExecTrouble, Group, JobFileTrouble, run_marker,
 };
 use gq_model::{
-    Assignment, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, Seconds, Stage, TestRun, output_path,
+    Assignment, ClusterId, JobSpec, MAX_JOB_FILE, OpenMode, PatternFields, Reason, Seconds, Stage, TestRun,
+    output_path,
 };
 use gq_proto::{JobFile, sha256_hex};
 use std::{
@@ -45,6 +46,8 @@ pub struct Launch<'a> {
     /// Whether this process is protected from being killed when memory runs out, as no job is.
     pub oom_protected: bool,
     pub spool: &'a Path,
+    /// The cluster that the job file must have been made for; none when that is not known.
+    pub cluster: Option<ClusterId>,
     /// The run's folder.
     pub folder: BorrowedFd<'a>,
     /// The supervisor's pid.
@@ -170,6 +173,9 @@ fn read_job(launch: &Launch<'_>) -> Result<JobFile, Trouble> {
     let assignment = launch.assignment;
     let path = launch.spool.join(&assignment.job_file);
     let changed = |what: &str| Trouble::user(Reason::JobFileChanged, format!("{}: {what}", path.display()));
+    if !is_accepted(assignment) {
+        return Err(changed("no place of an accepted job file of this job"));
+    }
     let bytes =
         gq_host::read_job_file(launch.spool, Path::new(&assignment.job_file), assignment.uid, MAX_JOB_FILE)
             .map_err(|e| match e {
@@ -183,7 +189,21 @@ fn read_job(launch: &Launch<'_>) -> Result<JobFile, Trouble> {
     if job.uid != assignment.uid {
         return Err(changed("it names another user than its owner"));
     }
+    if launch.cluster.is_some_and(|cluster| cluster != job.cluster) {
+        return Err(changed("it was made for another cluster"));
+    }
     Ok(job)
+}
+
+/// Whether the job file lies where `gqd` puts those that it has accepted, under its job's number. Elsewhere in the spool, users make files that
+/// they have not handed in yet.
+fn is_accepted(assignment: &Assignment) -> bool {
+    let name = format!("{}.job", assignment.key.job);
+    let shard = assignment
+        .job_file
+        .strip_prefix("jobs/")
+        .and_then(|rest| rest.strip_suffix(&name)?.strip_suffix('/'));
+    shard.is_some_and(|shard| shard.len() == 2 && shard.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Writes the script and closes the only descriptor that can write it: nobody executes a file that is open for writing.

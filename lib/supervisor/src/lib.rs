@@ -79,7 +79,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         return Err(Trouble::site("the node's log cannot be written"));
     }
     let assignment = assignment(key)?;
-    let Becoming { account: found, oom_protected } = becoming()?;
+    let Becoming { account: found, oom_protected, cluster } = becoming()?;
     let account = account(&assignment, found)?;
     let spool = std::env::var_os(ENV_SPOOL)
         .map(PathBuf::from)
@@ -96,6 +96,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         no_new_privs: site.no_new_privs,
         oom_protected,
         spool: &spool,
+        cluster,
         folder,
         supervisor: pid,
         taken,

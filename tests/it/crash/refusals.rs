@@ -76,7 +76,10 @@ fn gqd_refuses_what_is_not_its_queue() {
 fn folders_that_others_may_write_are_refused() {
     let lab = Plan::new().node("n1", &cards(0)).ready();
     fs::set_permissions(lab.dir(), fs::Permissions::from_mode(0o777)).unwrap();
-    says(&refused(&lab, &["--init"]), &[lab.dir().to_str().unwrap(), "others may write it", "chmod go-w"]);
+    says(
+        &refused(&lab, &["--init"]),
+        &[lab.dir().to_str().unwrap(), "may write in it (mode 0777)", "chmod go-w"],
+    );
     assert!(!lab.dir().join("state").exists());
     fs::set_permissions(lab.dir(), fs::Permissions::from_mode(0o700)).unwrap();
     lab.gqd.launch(&["--init"]);
@@ -84,7 +87,7 @@ fn folders_that_others_may_write_are_refused() {
     assert_eq!(lab.gqd.stop(), Some(0));
     let run = lab.dir().join("run");
     fs::set_permissions(&run, fs::Permissions::from_mode(0o777)).unwrap();
-    says(&refused(&lab, &[]), &["run", "others may write it"]);
+    says(&refused(&lab, &[]), &["run", "may write in it (mode 0777)"]);
     fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
     // A parent that came to be open after the start is the same danger.
     fs::set_permissions(lab.dir(), fs::Permissions::from_mode(0o777)).unwrap();

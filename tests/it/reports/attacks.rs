@@ -3,7 +3,8 @@
 use super::{Answer, by};
 
 const HONEST: &str = "it::attacks::only_an_honest_file_in_the_drop_box_makes_a_job";
-const STOLEN: &str = "it::stolen::whoever_has_the_account_of_gqd_runs_no_code_as_another";
+const STOLEN: &str =
+    "it::stolen::orders_that_a_stolen_gqd_writes_to_a_nodes_folder_run_nothing_but_what_a_user_handed_in";
 const REACH: &str = "it::attacks::a_job_reaches_neither_its_supervisor_nor_what_is_anothers";
 const FUZZ: &str = "fuzz::replay::every_target_is_replayed";
 

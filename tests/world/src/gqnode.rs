@@ -95,7 +95,7 @@ impl GqNode {
             id: life.id,
             boot: machine.boot(),
             epoch: life.epoch,
-            serves: Serves::Users,
+            serves: Serves::Users { gqd: gq_model::Uid(877) },
         };
         let node = Node::restore(me, machine.log.records.iter().cloned().map(from_disk));
         machine.log.append(life.record(machine.boot(), &node));

@@ -52,7 +52,13 @@ pub fn assignment(key: RunKey, boot: BootId) -> Box<Assignment> {
     })
 }
 pub fn identity(epoch: u64, boot: BootId) -> Identity {
-    Identity { node: name(), id: NodeId([9; 16]), boot, epoch: Epoch(epoch), serves: Serves::Users }
+    Identity {
+        node: name(),
+        id: NodeId([9; 16]),
+        boot,
+        epoch: Epoch(epoch),
+        serves: Serves::Users { gqd: Uid(877) },
+    }
 }
 pub fn ended(key: RunKey) -> Record {
     let outcome = Outcome::without_exit(End::Completed, Reason::None, "");

@@ -33,8 +33,9 @@ fn a_controller_of_an_earlier_life_or_an_older_copy_is_turned_away() {
 #[test]
 fn jobs_of_root_and_of_strangers_are_refused() {
     for (serves, uid, runs) in [
-        (Serves::Users, 0, false),
-        (Serves::Users, 1000, true),
+        (Serves::Users { gqd: Uid(877) }, 0, false),
+        (Serves::Users { gqd: Uid(877) }, 877, false),
+        (Serves::Users { gqd: Uid(877) }, 1000, true),
         (Serves::Only(Uid(1000)), 1000, true),
         (Serves::Only(Uid(1000)), 1001, false),
         (Serves::Only(Uid(1000)), 0, false),

@@ -168,7 +168,7 @@ impl Lab {
             exe: &exe,
             key: assignment.key,
             assignment_json: &serde_json::to_string(assignment).unwrap(),
-            becoming: &gq_host::Becoming { account, oom_protected: false },
+            becoming: &gq_host::Becoming { account, oom_protected: false, cluster: None },
             spool_dir: &self.dir.path().join("spool"),
             run_folder: lock_folder(&folder).unwrap().unwrap(),
             log: self.log.hand_out(assignment.key).unwrap(),
