@@ -2,6 +2,7 @@
 
 mod failing;
 mod rig;
+mod setback;
 mod shares;
 mod slices;
 

@@ -13,6 +13,8 @@ pub struct Fence {
     pub private: Vec<PathBuf>,
     /// Whether programs that would give a run's processes other rights do not.
     pub no_new_privs: bool,
+    /// Whether a card's compute mode and clocks are set back after each run that held it whole.
+    pub set_back_cards: bool,
 }
 
 /// What nodes run before and after each run.

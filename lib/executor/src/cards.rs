@@ -33,6 +33,8 @@ pub struct Declared {
     pub cards: Vec<Card>,
     /// In how many parts those that are whole may be shared; 0 for not at all.
     pub parts: u8,
+    /// Whether whole cards are set back when whoever held one is gone.
+    pub set_back: bool,
 }
 
 /// What the thread is asked for.
@@ -135,7 +137,8 @@ impl Looker {
         let (stay, gone) = std::mem::take(&mut self.leaving).into_iter().partition(stays);
         self.leaving = stay;
         let gone: Vec<Leaving> = gone;
-        for (key, ..) in gone {
+        for (key, cards, _) in gone {
+            self.set_back(&cards);
             events.send(Event::Vacated(key))?;
         }
         let mut touched = false;
@@ -147,6 +150,17 @@ impl Looker {
         }
         events.send(Event::Rests)?;
         Ok(touched)
+    }
+
+    /// Sets the cards of a run that is gone back, where the conf wants it. What others hold parts of is left as it is.
+    fn set_back(&self, cards: &[CardUse]) {
+        let Some(nvml) = self.driver.as_ref().filter(|_| self.declared.set_back) else { return };
+        let whole = cards.iter().filter(|one| one.slice.is_none() && one.share.is_none());
+        for uuid in whole.filter_map(|one| one.uuid.as_deref()) {
+            if let Err(why) = nvml.set_back(uuid) {
+                log::warn!("card {uuid} is not set back: {why}");
+            }
+        }
     }
 
     /// Waits until the next look is due, and takes in what it is for; meanwhile it watches the cards that are shared. False when nobody wants

@@ -286,6 +286,7 @@ impl Site {
             library: self.config.cluster.nvml_library.clone(),
             cards: node.map(|node| node.cards.clone()).unwrap_or_default(),
             parts: node.map_or(0, |node| node.gpu_share),
+            set_back: self.config.fence.set_back_cards,
         }
     }
 }

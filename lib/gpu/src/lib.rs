@@ -1,5 +1,5 @@
-//! Finds cards through NVML or as declared, tells their health, and cuts those in MIG mode. Never decides who gets a card, and never
-//! changes one but where it is told to cut.
+//! Finds cards through NVML or as declared, tells their health, cuts those in MIG mode and sets them back. Never decides who gets a
+//! card, and never changes one but where it is told to.
 //!
 //! A call into the driver may block for seconds when a card is failing: ask from a thread that may wait.
 
@@ -9,6 +9,7 @@ mod grid;
 mod links;
 mod nvml;
 mod roster;
+mod setback;
 mod slices;
 mod users;
 

@@ -3,6 +3,8 @@
 use super::{Answer, by};
 
 const HONEST: &str = "it::attacks::only_an_honest_file_in_the_drop_box_makes_a_job";
+const STOLEN_LINK: &str =
+    "it::stolen::orders_that_a_stolen_gqd_gives_over_a_nodes_link_run_nothing_but_what_a_user_handed_in";
 const STOLEN: &str =
     "it::stolen::orders_that_a_stolen_gqd_writes_to_a_nodes_folder_run_nothing_but_what_a_user_handed_in";
 const REACH: &str = "it::attacks::a_job_reaches_neither_its_supervisor_nor_what_is_anothers";
@@ -21,7 +23,11 @@ pub(super) const ANSWERS: &[Answer] = &[
     },
     by(
         "another's file linked or moved into the drop box",
-        &[HONEST, "spool::attacks::a_file_linked_or_moved_here_from_elsewhere_is_not_its_owners_word"],
+        &[
+            HONEST,
+            "spool::attacks::a_file_linked_or_moved_here_from_elsewhere_is_not_its_owners_word",
+            "it::openings::gqd_serves_nobody_else_where_users_may_link_to_each_others_files",
+        ],
     ),
     by(
         "a file that was given away, or that others may write",
@@ -172,7 +178,13 @@ pub(super) const ANSWERS: &[Answer] = &[
     ),
     by(
         "an end or an order that somebody made up",
-        &[REACH, STOLEN, "spool::letters::forged_letters_are_an_error_and_not_a_letter"],
+        &[
+            REACH,
+            STOLEN,
+            STOLEN_LINK,
+            "it::stolen::a_node_writes_its_letters_nowhere_else",
+            "spool::letters::forged_letters_are_an_error_and_not_a_letter",
+        ],
     ),
     by(
         "what is another's, steered",
@@ -191,8 +203,9 @@ pub(super) const ANSWERS: &[Answer] = &[
         tests: &[
             "it::hooks::cards_are_not_given_on_before_the_epilog_has_ended_and_nobody_ends_it",
             "it::groups::a_job_opens_its_own_cards_and_no_others_by_whatever_path",
+            "it::setback::a_card_is_set_back_before_another_gets_it_and_no_other_card_is_touched",
         ],
-        words: "its memory is emptied by an epilog of the site, which needs a real card to be seen; modes and clocks are not set back yet",
+        words: "its memory is emptied by an epilog of the site, which needs a real card to be seen",
     },
     by(
         "logs that are filled or forged",
@@ -225,6 +238,10 @@ pub(super) const ANSWERS: &[Answer] = &[
             "it::start::a_client_tells_nothing_to_who_is_not_gqd",
             "ipc::listener::what_is_no_socket_is_left_alone",
             "spool::folders::folders_that_others_may_write_or_exchange_are_refused_with_what_to_do",
+            "it::openings::daemons_do_not_start_below_what_others_could_exchange",
+            "it::openings::gqd_does_not_begin_in_a_folder_of_another_or_at_a_place_that_is_taken",
+            "it::openings::a_drop_box_that_becomes_unsafe_is_shut_until_it_is_mended",
+            "it::openings::a_node_of_another_cluster_is_refused",
         ],
     ),
     Answer {

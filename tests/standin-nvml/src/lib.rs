@@ -14,7 +14,8 @@ mod cutting;
 mod handle;
 mod machine;
 mod place;
+mod settings;
 
 pub use code::Code;
-pub use machine::{Bare, Card, Link, Machine, Place, Profile, Slice};
+pub use machine::{Bare, Card, Clocks, Link, Machine, Place, Profile, Slice};
 pub use place::{edit, library, place, rewrite, shipped};

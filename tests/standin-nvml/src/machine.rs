@@ -72,6 +72,30 @@ pub struct Card {
     /// Use of the card in percent.
     #[serde(default)]
     pub utilization: u32,
+    /// Who may compute on it: `NVML_COMPUTEMODE_…`.
+    #[serde(default)]
+    pub compute_mode: u32,
+    /// What its clocks were set to.
+    #[serde(default, skip_serializing_if = "Clocks::are_free")]
+    pub clocks: Clocks,
+}
+
+/// Clocks that were set, in megahertz.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clocks {
+    /// For programs.
+    pub programs: Option<u32>,
+    /// The upper bound of the card's.
+    pub locked: Option<u32>,
+    /// The upper bound of its memory's.
+    pub memory: Option<u32>,
+}
+
+impl Clocks {
+    fn are_free(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The far end of a link.

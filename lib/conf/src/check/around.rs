@@ -50,6 +50,7 @@ pub(crate) fn fence(section: &Section<'_>, cluster: &Cluster, notes: &mut Notes<
         cgroups: section.get(&keys::CGROUPS, notes),
         private: private.value,
         no_new_privs: section.get(&keys::NO_NEW_PRIVS, notes),
+        set_back_cards: section.get(&keys::SET_BACK_CARDS, notes),
     }
 }
 
