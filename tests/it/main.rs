@@ -28,6 +28,7 @@ mod lab;
 mod looking;
 mod manual;
 mod messages;
+mod metrics;
 mod names;
 mod nodes;
 mod order;

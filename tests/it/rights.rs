@@ -90,6 +90,7 @@ fn asks(lab: &Lab, job: u64, ended: u64) -> Vec<Ask> {
         Ask::Reservations,
         Ask::Priorities { select: only(job) },
         Ask::Shares,
+        Ask::Metrics,
         Ask::Node(serde_json::from_value::<Head>(head).unwrap()),
         Ask::Reload,
         Ask::Shutdown,
@@ -110,7 +111,8 @@ fn may(ask: &Ask) -> [bool; 6] {
         | Ask::Wait { .. }
         | Ask::Reservations
         | Ask::Priorities { .. }
-        | Ask::Shares => [T; 6],
+        | Ask::Shares
+        | Ask::Metrics => [T; 6],
         Ask::Cancel { .. }
         | Ask::Hold { .. }
         | Ask::Release { .. }
@@ -160,6 +162,7 @@ fn line(ask: &Ask, job: u64) -> Option<String> {
         | Ask::Reservations
         | Ask::Priorities { .. }
         | Ask::Shares
+        | Ask::Metrics
         | Ask::Node(_) => return None,
     })
 }
@@ -287,7 +290,8 @@ fn what_is_private_is_to_others_as_if_it_were_not_there() {
                 all.iter().map(Ask::verb).zip(answers.into_iter().map(told)).collect::<Vec<_>>()
             };
             for ((verb, found), (_, none)) in about(job.id).iter().zip(&about(never)) {
-                let is_of_job = !["ping", "list shares", "test a request", "list nodes"].contains(verb);
+                let of_all = ["ping", "list shares", "test a request", "list nodes", "read metrics"];
+                let is_of_job = !of_all.contains(verb);
                 assert!(!is_of_job || found == none, "{}: {verb}: {found}\n{none}", user.name);
                 assert!(!found.contains("MARK") && !found.contains(&owner.name), "{verb}: {found}");
                 assert!(!SECRETS.iter().any(|secret| found.contains(secret)), "{verb}: {found}");

@@ -1,6 +1,7 @@
 //! `gqctl`: what admins, and owners of jobs, tell `gqd`. Who may is `gqd`'s to say.
 
 mod check;
+mod metrics;
 mod papers;
 mod reserve;
 mod resume;
@@ -109,6 +110,7 @@ pub fn command() -> Command {
         .subcommand(reserve::reservations_command())
         .subcommand(standing::priority_command())
         .subcommand(standing::shares_command())
+        .subcommand(metrics::metrics_command())
         .subcommand(show_command())
         .subcommand(papers::completions_command())
         .subcommand(papers::man_command())
@@ -152,6 +154,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             "reservations" => reserve::reservations(words),
             "priority" => standing::priority(words),
             "shares" => standing::shares(words),
+            "metrics" => metrics::metrics(words),
             "show" => Err(Trouble::usage("gqstat shows what there is")
                 .with_hint("gqstat -j 17, --why 17, --nodes, --partitions; gqctl reservations")),
             other => Err(Trouble::usage(format!("`{other}` is no command"))),

@@ -1,6 +1,6 @@
 //! The engine's courier: files, board, replies, orders, and word to those who wait for a job's end.
 
-use crate::{board::Wall, convert, filer::Filer, messages::Herald, post::Post};
+use crate::{board::Wall, convert, filer::Filer, messages::Herald, meters::Meters, post::Post};
 use crossbeam_channel::Sender;
 use gq_cluster::Cluster;
 use gq_engine::{ClientId, Courier, Effect, Filing, Over, Refusal, Step};
@@ -23,6 +23,7 @@ pub(crate) struct Couriers {
     pub(crate) clients: HashMap<ClientId, Sender<Reply>>,
     /// Clients that wait for a job's end.
     pub(crate) waiters: BTreeMap<JobId, Vec<Sender<Reply>>>,
+    pub(crate) meters: Arc<Meters>,
 }
 
 impl Courier for Couriers {
@@ -41,6 +42,10 @@ impl Courier for Couriers {
     }
 
     fn publish(&mut self, cluster: &Cluster, steps: &[Step], outlook: Option<Outlook>) {
+        if outlook.is_some() {
+            self.meters.pass();
+        }
+        self.meters.follow(cluster, steps);
         let new_outlook = outlook.filter(|new| *new != *self.wall.look().outlook);
         if steps.is_empty() && new_outlook.is_none() {
             return;

@@ -10,6 +10,8 @@ use crate::{
     hub::{Wish, Word},
     intake::Intake,
     messages::Counts,
+    meters::Meters,
+    metrics,
     post::{Bundle, LinkId, MAX_WAITING},
     refusals::Refusals,
     snapshot::Snapshots,
@@ -28,7 +30,7 @@ use gq_proto::{
     Reply, ReportBody,
 };
 use gq_spool::drop_name;
-use gq_store::{History, StoreError};
+use gq_store::{History, Room, StoreError};
 use std::{
     path::PathBuf,
     sync::{
@@ -67,6 +69,7 @@ pub(crate) struct Door {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) standings: Standings,
     pub(crate) forecaster: Forecaster,
+    pub(crate) meters: Arc<Meters>,
     /// Threads that wait for a connection.
     pub(crate) greeters: AtomicUsize,
     /// What was logged of refusals.
@@ -192,7 +195,7 @@ impl Door {
                     self.wait(conn, uid, job, (progress, hopeless))?;
                 }
                 Ask::Shutdown => self.shut_down(conn, uid)?,
-                ask @ (Ask::Ping | Ask::Nodes | Ask::Partitions | Ask::Reservations) => {
+                ask @ (Ask::Ping | Ask::Nodes | Ask::Partitions | Ask::Reservations | Ask::Metrics) => {
                     send(conn, &self.answer(uid, ask))?;
                 }
                 ask => {
@@ -215,6 +218,13 @@ impl Door {
                 );
             }
             Ask::Partitions => return Reply::Partitions(view::partitions(&board)),
+            Ask::Metrics => {
+                let room = Room::around(&self.database);
+                return match metrics::text(&board, &self.meters, &room, gq_daemon::now()) {
+                    Ok(text) => Reply::Metrics { text },
+                    Err(error) => refused(RefusalKind::Policy, format!("no metrics: {error}")),
+                };
+            }
             Ask::Reservations => {
                 let viewer = Viewer::new(&board.policy, uid);
                 let views = view::reservations(&board, &viewer, |uid| self.intake.name_of(uid));

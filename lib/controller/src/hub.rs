@@ -422,7 +422,10 @@ impl Hub {
     fn run_turn(&mut self, context: Context, inputs: &[Input]) -> Result<(), TurnError<StoreError>> {
         let policy = Arc::clone(&self.policy);
         let Self { cluster, planner, keeper, couriers, .. } = self;
-        Turn::run(cluster, &policy, planner, context, inputs, keeper, couriers)
+        let begun = Instant::now();
+        let turned = Turn::run(cluster, &policy, planner, context, inputs, keeper, couriers);
+        self.couriers.meters.turn(begun.elapsed(), self.keeper.took.take());
+        turned
     }
 
     /// There is no room: new jobs are refused, and what running jobs report is recorded in the room of the ballast.

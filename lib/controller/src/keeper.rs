@@ -5,7 +5,10 @@ use gq_cluster::Cluster;
 use gq_engine::{Gone, Keeper, Past, Record};
 use gq_model::{Dependency, JobId, NodeName, Seq, Term, When};
 use gq_store::{Batch, Store, StoreError};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// The store, and what the next turn is to forget of the orders it keeps.
 pub struct StoreKeeper {
@@ -13,9 +16,16 @@ pub struct StoreKeeper {
     pub store: Store,
     /// Orders that nodes have acknowledged since the last turn.
     pub acknowledged: Vec<(NodeName, Seq)>,
+    /// How long the last commit took; none once somebody has taken note of it.
+    pub took: Option<Duration>,
 }
 
 impl StoreKeeper {
+    /// A keeper of this store.
+    pub fn new(store: Store) -> Self {
+        Self { store, acknowledged: Vec::new(), took: None }
+    }
+
     /// A job that was accepted, and whose it is.
     ///
     /// # Errors
@@ -67,7 +77,9 @@ impl Keeper for StoreKeeper {
             letters,
             acknowledged: &self.acknowledged,
         };
+        let begun = Instant::now();
         self.store.commit(&batch)?;
+        self.took = Some(begun.elapsed());
         self.acknowledged.clear();
         Ok(())
     }

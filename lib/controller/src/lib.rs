@@ -23,6 +23,8 @@ mod links;
 mod listing;
 mod mail;
 mod messages;
+mod meters;
+mod metrics;
 mod parts;
 mod policy;
 mod post;

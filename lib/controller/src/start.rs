@@ -14,6 +14,7 @@ use crate::{
     links::TurnedAway,
     mail::{self, Mail},
     messages::{Counts, Herald, Setting},
+    meters::Meters,
     policy::policy_of,
     post::Post,
     program::Surroundings,
@@ -166,12 +167,13 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
     let herald = Herald::start(&cluster, wall.clone(), epoch, setting)
         .map_err(|e| format!("no thread for messages: {e}"))?;
     let (dropped, farewell) = (herald.counts(), herald.farewell());
+    let meters = Arc::new(Meters::new().map_err(|e| format!("no meters: {e}"))?);
     let mut hub = Hub {
         cluster,
         policy,
         planner: Planner::default(),
         looked: [None; 2],
-        keeper: StoreKeeper { store, acknowledged: Vec::new() },
+        keeper: StoreKeeper::new(store),
         couriers: Couriers {
             wall: wall.clone(),
             filer,
@@ -179,6 +181,7 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
             herald,
             clients: HashMap::new(),
             waiters: BTreeMap::new(),
+            meters: Arc::clone(&meters),
         },
         hook: Arc::clone(&hook),
         conf,
@@ -197,7 +200,7 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
     }
     let closed_to = (serves == Serves::Everyone).then_some(own);
     let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook, closed_to));
-    open_up(config, &hub.place, (spool, intake), &wall, &tell, (cluster_id, epoch, own), dropped)?;
+    open_up(config, &hub.place, (spool, intake), &wall, &tell, (cluster_id, epoch, own), (dropped, meters))?;
     drop(tell);
     gq_daemon::ready();
     log::info!("ready: answers at {}", config.sock().display());
@@ -220,7 +223,7 @@ fn open_up(
     wall: &Wall,
     tell: &Sender<Word>,
     (cluster, epoch, own): (ClusterId, Epoch, Uid),
-    dropped: Arc<Counts>,
+    (dropped, meters): (Arc<Counts>, Arc<Meters>),
 ) -> Result<(), String> {
     let snapshots = Arc::new(Snapshots::new(tell.clone()));
     let forecaster = Forecaster::start(wall.clone(), tell.clone(), Arc::clone(&snapshots))
@@ -238,6 +241,7 @@ fn open_up(
         snapshots,
         standings: Standings::default(),
         forecaster,
+        meters,
         greeters: AtomicUsize::new(0),
         refusals: Refusals::default(),
         dropped,

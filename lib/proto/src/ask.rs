@@ -227,6 +227,8 @@ pub enum Ask {
     },
     /// The tree of fair share. Answer: any number of [`Reply::Shares`], the last one with `more` false.
     Shares,
+    /// The figures of the queue for Prometheus. Answer: [`Reply::Metrics`].
+    Metrics,
     /// Read the conf file again (admins). Answer: [`Reply::Done`].
     Reload,
     /// Stop `gqd`; jobs go on (admins). Answer: [`Reply::Done`].
@@ -274,6 +276,7 @@ verbs! {
     Self::Reservations => "list reservations",
     Self::Priorities { .. } => "list priorities",
     Self::Shares => "list shares",
+    Self::Metrics => "read metrics",
     Self::Reload => "reload",
     Self::Shutdown => "shut down",
     Self::Node(_) => "be a node",
@@ -362,6 +365,11 @@ pub struct ClusterView {
 pub enum Reply {
     /// Here I am.
     Pong(ClusterView),
+    /// The figures.
+    Metrics {
+        /// In the text form of Prometheus, version 0.0.4.
+        text: String,
+    },
     /// The job is on disk.
     Submitted {
         /// Its id.

@@ -12,6 +12,7 @@ mod history;
 mod load;
 mod place;
 mod record;
+mod room;
 mod salvage;
 mod schema;
 mod wal;
@@ -20,6 +21,7 @@ pub use commit::Batch;
 pub use ends::Alike;
 pub use history::{EndedJob, EndedRun, History};
 pub use place::{Place, PlaceError};
+pub use room::Room;
 
 use gq_model::{ClusterId, Epoch};
 use rusqlite::{Connection, ErrorCode};

@@ -17,7 +17,7 @@ use thiserror::Error;
 const DATABASE: &str = "gq.db";
 const DRAFT: &str = "gq.db.new";
 const LOCK: &str = "lock";
-const BALLAST: &str = "ballast";
+pub(crate) const BALLAST: &str = "ballast";
 /// How long, and how often, it is tried to lock the state: a `gqd` that was killed a moment ago may not be quite dead.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);

@@ -105,6 +105,7 @@ fn ask(ask: &Ask) {
         | Ask::Unreserve { .. }
         | Ask::Reservations
         | Ask::Shares
+        | Ask::Metrics
         | Ask::Reload
         | Ask::Shutdown
         | Ask::Node(_) => {}

@@ -173,7 +173,7 @@ impl Gqd {
             cluster,
             policy: policy(),
             planner: Planner::default(),
-            keeper: StoreKeeper { store, acknowledged: Vec::new() },
+            keeper: StoreKeeper::new(store),
             post,
             _place: place,
             fuse: Fuse::default(),
