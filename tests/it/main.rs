@@ -45,3 +45,4 @@ mod storm;
 mod submission;
 mod time;
 mod users;
+mod watch;

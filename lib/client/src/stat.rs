@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod why;
 
 use crate::{
@@ -25,7 +26,7 @@ use field::Field;
 use format::{Format, Piece};
 use gq_model::{JobRef, JobState};
 use gq_proto::{ArrayView, Ask, ExplanationView, JobView, ListAsk, Reply, Selection};
-use std::{ffi::OsString, io::Write};
+use std::{ffi::OsString, io::Write, path::Path};
 use table::Table;
 
 /// The option table of `gqstat`.
@@ -75,6 +76,7 @@ pub fn command() -> Command {
         .arg(flag("nodes", "Show nodes, with every card and slice and who holds it"))
         .arg(flag("partitions", "Show partitions"))
         .arg(Arg::new("why").long("why").value_name("JOB").help("Say in words why this job waits, what for, who has it, and what would start at once instead; or why it ended so"))
+        .arg(watch::option())
         .group(ArgGroup::new("what").args(["start", "nodes", "partitions", "why"]))
         .arg(conf_option())
 }
@@ -110,6 +112,9 @@ fn work(words: &ArgMatches, out: &mut Out) -> Result<u8, Trouble> {
     let start = words.get_flag("start");
     if start && select.states.is_empty() {
         select.states.push(JobState::Pending);
+    }
+    if words.contains_id("watch") {
+        return watch::watch(words, select, conf_of(words).map(Path::to_owned));
     }
     let named = words.get_one::<String>("format").map(String::as_str);
     let usual = match (start, words.get_flag("long")) {

@@ -18,7 +18,7 @@ fn node(name: &str) -> NodeName {
 }
 
 /// A job that waits.
-fn waiting() -> JobView {
+pub(super) fn waiting() -> JobView {
     JobView {
         id: JobId(17),
         array_job_id: None,
@@ -75,7 +75,7 @@ fn waiting() -> JobView {
     }
 }
 
-fn running() -> JobView {
+pub(super) fn running() -> JobView {
     let gpu = |index, slice: Option<&str>| GpuView {
         node: node("ws1"),
         index,
