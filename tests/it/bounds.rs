@@ -9,7 +9,13 @@ use crate::{
 };
 use gq_model::{End, Token};
 use gq_proto::JobFile;
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        socket::{ControlMessage, MsgFlags, sendmsg},
+    },
+    unistd::Pid,
+};
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
@@ -315,6 +321,75 @@ fn whoever_says_half_and_reads_nothing_keeps_nobody_waiting() {
         let threads = fs::read_dir(format!("/proc/{}/task", lab.gqd.pid())).unwrap().count();
         (threads < 100).then_some(())
     });
+}
+
+/// A range for each of these tasks.
+fn each(tasks: impl Iterator<Item = u32>) -> Vec<[u32; 2]> {
+    tasks.map(|task| [task, task]).collect()
+}
+
+/// However the tasks of an array come to lie apart, what is asked of it is done in no long time, and what became of it can be read.
+#[test]
+fn scattered_tasks_are_borne_or_refused() {
+    let lab = Plan::new().node("n1", &cards(0)).start();
+    let job = lab.submit("--array=0-199999 -H", "true");
+    let asked = |verb: &str, tasks: Vec<[u32; 2]>| {
+        let select = json!({"jobs": [{"job": job.id, "tasks": tasks}]});
+        ask(&lab, &json!({verb: {"select": select, "signal": null, "to": "Batch", "hold": false}}))
+    };
+    let refusal = |answer: Value| {
+        let of_one = &answer["Done"]["failures"][0]["refusal"]["text"];
+        of_one.as_str().or(answer["Refused"]["text"].as_str()).unwrap_or_default().to_owned()
+    };
+    let said = refusal(asked("Hold", each((0..40_000).step_by(2))));
+    assert!(said.contains("separate ranges of tasks at once"), "{said}");
+    for verb in ["Hold", "Cancel"] {
+        let (mut done, mut said) = (0, String::new());
+        while said.is_empty() {
+            let first = done * 32_000;
+            said = refusal(asked(verb, each((first..first + 32_000).step_by(2))));
+            done += 1;
+        }
+        assert!(done == 5 && said.contains("more than 65536 separate ranges"), "{verb}: {said}");
+    }
+    for _ in 0..2 {
+        lab.say(&format!("gqcancel {}", job.id));
+        let view = until("it has ended", || {
+            let all = lab.list(&format!("-j {}", job.id));
+            all.iter().all(|view| view["state"] == "CANCELLED").then_some(all)
+        });
+        assert!(!view.is_empty());
+        lab.gqd.stop();
+        lab.gqd.start();
+    }
+}
+
+/// What its user makes of the time after his script has ended is short, and his card is somebody else's then.
+#[test]
+fn a_private_folder_that_will_not_be_emptied_keeps_no_card() {
+    let Some((lab, ann, ben)) = installation() else { return };
+    let words = ["--gpus=1", "--wrap", "cd $GQ_TMPDIR; seq 40000 | xargs touch; mkdir deep"];
+    let job = submit(&lab, &ann, &words);
+    let errand = until("somebody empties it", || {
+        lab.processes().into_iter().find(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.starts_with("Name:\tgqstep")
+                && status.contains(&format!("\nUid:\t{}\t", ann.uid))
+                && ended(&job)
+        })
+    });
+    as_user(&ann, || kill(Pid::from_raw(errand), Signal::SIGSTOP)).unwrap();
+    assert_eq!(submit(&lab, &ben, &["--gpus=1", "--wrap", "true"]).ended(), End::Completed);
+    assert_eq!(job.ended(), End::Completed);
+    let runs = lab.dir().join("node");
+    until("what is left of it is gone", || {
+        let found = std::process::Command::new("find").arg(&runs).args(["-name", "deep"]).output().unwrap();
+        found.stdout.is_empty().then_some(())
+    });
+}
+
+fn ended(job: &crate::lab::Job<'_>) -> bool {
+    job.view()["state"] == "COMPLETING"
 }
 
 /// Of what was begun the rest is due at once; whoever has said nothing yet may take his time.

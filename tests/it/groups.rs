@@ -247,6 +247,39 @@ fn a_site_may_do_without_groups() {
     assert!(output.ends_with(&format!("{}\n", 100 << 20)) && !output.contains("/gq-"), "{output}");
 }
 
+/// Whatever of its supervisor's a job names as its folder, it does not lead out of what it is to see.
+#[test]
+fn no_descriptor_leads_out_of_what_is_private() {
+    let lab = Plan::new().tables("[fence]\nprivate = [\"/var/tmp\"]").node("n1", &cards(0)).start();
+    let unbound = lab.node_view("n1").unwrap()["unbound"].as_array().unwrap().clone();
+    if unbound.contains(&json!("folders")) {
+        return;
+    }
+    let mark = tempfile::Builder::new().prefix("gq-seen-").tempfile_in("/var/tmp").unwrap();
+    let up = "../".repeat(20);
+    let command = format!("pwd; ls -d {up}{}; ls /var/tmp", &mark.path().to_str().unwrap()[1..]);
+    let mut jobs = Vec::new();
+    for number in 0..16 {
+        for place in ["fd", "task/../fd"] {
+            jobs.push(lab.submit(
+                &format!("-D /proc/self/{place}/{number} -o {}/o.%j", lab.work("").display()),
+                &command,
+            ));
+        }
+    }
+    for place in ["/proc/self/cwd", "/proc/self/root", "/proc/thread-self/root", "/proc/self/map_files"] {
+        jobs.push(lab.submit(&format!("-D {place} -o {}/o.%j", lab.work("").display()), &command));
+    }
+    let mut began = 0;
+    for job in jobs {
+        job.ended();
+        let said = lab.read(&format!("o.{}", job.id));
+        assert!(!said.contains("gq-seen-") || said.contains("No such file"), "{said}");
+        began += usize::from(said.contains("No such file"));
+    }
+    assert!(began >= 2, "the root folder is one that can be gone to");
+}
+
 /// A folder of the conf's list is the run's own, as shared memory is, and what is in it goes with the run. Where that cannot be the node says so.
 #[test]
 fn what_is_private_is_seen_by_its_run_alone_and_goes_with_it() {

@@ -21,7 +21,7 @@ struct Site(TempDir);
 impl Site {
     fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("gq-site-").tempdir_in("/tmp").unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         Self(dir)
     }
 

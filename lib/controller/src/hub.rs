@@ -11,6 +11,7 @@ use crate::{
     program::Surroundings,
     silence::Silence,
     snapshot::Snapshot,
+    start::check_ways,
     submit_hook::SubmitHook,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -20,7 +21,8 @@ use gq_engine::{
 };
 use gq_failpoint::{Step, step};
 use gq_model::{
-    Beat, Change, End, Epoch, JobId, JobSpec, NodeName, Outcome, Reason, Seconds, Seq, Timestamp, Uid,
+    Beat, Change, End, Epoch, JobId, JobSpec, MAX_RANGES, NodeName, Outcome, Reason, Seconds, Seq, Timestamp,
+    Uid,
 };
 use gq_proto::{Head, Refusal, RefusalKind, Reply, Selection, WaitedEnd};
 use gq_sched::Planner;
@@ -301,6 +303,10 @@ impl Hub {
                 RefusalKind::Usage,
                 format!("{} ids at once: {MOST_NAMED} at most", select.jobs.len()),
             ),
+            Wish::Do(_, select) if pieces(&select) > MAX_RANGES => refused(
+                RefusalKind::Usage,
+                format!("more than {MAX_RANGES} separate ranges of tasks at once: ask in several parts"),
+            ),
             Wish::Do(verb, select) => match self.meant(&verb, &select) {
                 Ok((ended, past)) => {
                     self.couriers.clients.insert(client, reply);
@@ -384,6 +390,7 @@ impl Hub {
 
     fn reload(&mut self, inputs: &mut Vec<Input>) -> Result<(), String> {
         let config = gq_conf::read(&self.conf).map_err(|errors| errors.to_string())?;
+        check_ways(&self.conf, &config, Uid(nix::unistd::geteuid().as_raw()))?;
         self.policy = Arc::new(policy_of(&config, self.policy.serves));
         self.planner.forget();
         let around = Surroundings::new(&self.conf, &config.cluster.name);
@@ -471,6 +478,11 @@ impl Hub {
             }
         }
     }
+}
+
+/// How many ranges of tasks are named.
+fn pieces(select: &Selection) -> usize {
+    select.jobs.iter().filter_map(|named| named.tasks.as_ref()).map(|tasks| tasks.ranges().len()).sum()
 }
 
 fn refused(kind: RefusalKind, text: String) -> Reply {

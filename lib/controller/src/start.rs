@@ -132,7 +132,7 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
     gq_daemon::raise_nofile(guests::LEAST_FILES)?;
     let serves = become_owner(config, init)?;
     let own = Uid(geteuid().as_raw());
-    check_ways(config, own)?;
+    check_ways(&conf, config, own)?;
     if serves == Serves::Everyone {
         hard_links_are_protected(Path::new(PROTECTED_HARDLINKS))?;
     }
@@ -375,13 +375,16 @@ fn make_folder(path: &Path, mode: u32, owner: Option<(nix::unistd::Uid, Gid)>) -
     step(Step::FolderName, || fs::rename(&draft, path))
 }
 
-/// Refuses folders that somebody else could exchange, whenever they came to be so.
-fn check_ways(config: &Config, owner: Uid) -> Result<(), String> {
-    let cluster = &config.cluster;
-    for folder in [&cluster.state_dir, &cluster.spool_dir, &cluster.run_dir] {
-        gq_spool::check_way(folder, owner).map_err(|e| e.to_string())?;
-    }
-    Ok(())
+/// Refuses folders, a conf file and programs of the site that somebody else could exchange, whenever they came to be so.
+pub(crate) fn check_ways(conf: &Path, config: &Config, owner: Uid) -> Result<(), String> {
+    let (cluster, hooks) = (&config.cluster, &config.hooks);
+    let folders = [&cluster.state_dir, &cluster.spool_dir, &cluster.run_dir].map(PathBuf::as_path);
+    let programs = [&hooks.submit, &hooks.notify, &hooks.mail].map(|words| words.first());
+    let programs = programs.into_iter().flatten().map(Path::new);
+    let ways = folders.into_iter().try_for_each(|folder| gq_spool::check_way(folder, owner));
+    let files =
+        || [conf].into_iter().chain(programs).try_for_each(|file| gq_spool::check_file_way(file, owner));
+    ways.and_then(|()| files()).map_err(|e| e.to_string())
 }
 
 /// Refuses a kernel that lets users give another name to files that are not theirs: whoever does so to an accepted job file keeps it from being run.

@@ -90,19 +90,21 @@ impl Upkeep {
         }
     }
 
-    /// Removes job files whose time is over; their hash stays with the job.
+    /// Removes job files whose time is over; their hash stays with the job. One that cannot be removed keeps no other.
     fn remove_old(&self) -> Result<(), String> {
         let history = History::open(&self.database).map_err(|e| e.to_string())?;
+        let mut failed = Ok(());
         let before = ago(gq_daemon::now(), self.keep);
         for files in self.spool.list_jobs().map_err(|e| e.to_string())?.chunks(CHUNK) {
             let ids: Vec<JobId> = files.iter().map(|(_, id)| *id).collect();
             let old: BTreeSet<JobId> =
                 history.ended_before(&ids, before).map_err(|e| e.to_string())?.into_iter().collect();
             for (shard, id) in files.iter().filter(|(_, id)| old.contains(id)) {
-                self.spool.remove_job(&self.spool.job_path(*shard, *id)).map_err(|e| e.to_string())?;
+                let removed = self.spool.remove_job(&self.spool.job_path(*shard, *id));
+                failed = failed.and(removed.map_err(|e| e.to_string()));
             }
         }
-        Ok(())
+        failed
     }
 
     fn scan(&self, known: &mut Known) -> Result<(), gq_spool::SpoolError> {

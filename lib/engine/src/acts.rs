@@ -12,7 +12,8 @@ use alloc::{
 };
 use gq_cluster::{Cluster, Event, HeldBy, Phase, Policy, Run, Stopping};
 use gq_model::{
-    End, EndReason, IndexSet, JobRef, JobState, NodeName, Outcome, Reason, Requeue, RunKey, TaskIndex,
+    End, EndReason, IndexSet, JobRef, JobState, MAX_SCATTER, NodeName, Outcome, Reason, Requeue, RunKey,
+    TaskIndex,
 };
 
 /// What an act sees, and what comes of it.
@@ -31,7 +32,7 @@ impl<'a> Act<'a, '_> {
     /// Does what is wanted.
     pub(crate) fn perform(&mut self, verb: &Verb) -> Result<(), Refusal> {
         match verb {
-            Verb::Cancel => self.cancel(),
+            Verb::Cancel => self.cancel()?,
             Verb::Requeue { hold } => self.requeue(*hold)?,
             Verb::Suspend => self.steer(Order::Suspend, is_running)?,
             Verb::Continue => self.steer(Order::Resume, is_running)?,
@@ -82,8 +83,9 @@ impl<'a> Act<'a, '_> {
         self.policy.releases(self.by.uid, self.by.role, self.target.job.owner())
     }
 
-    fn cancel(&mut self) {
+    fn cancel(&mut self) -> Result<(), Refusal> {
         let tasks = if self.wants(JobState::Pending) { self.waiting() } else { IndexSet::default() };
+        self.is_together(&self.target.job.waiting.without(&tasks))?;
         if !tasks.is_empty() {
             let detail = format!("by uid {}", self.by.uid);
             let outcome = Outcome::without_exit(End::Cancelled, Reason::Cancelled, detail);
@@ -91,6 +93,19 @@ impl<'a> Act<'a, '_> {
             self.decision.events.push(Event::TasksEnded { job, tasks, outcome, at });
         }
         self.stop(Stopping::Cancel);
+        Ok(())
+    }
+
+    /// Refuses what would leave tasks in so many separate ranges that each change of the job took long.
+    fn is_together(&self, rest: &IndexSet) -> Result<(), Refusal> {
+        if rest.ranges().len() <= MAX_SCATTER {
+            return Ok(());
+        }
+        let text = format!(
+            "tasks of job {} would lie in more than {MAX_SCATTER} separate ranges",
+            self.target.job.id
+        );
+        Err(Refusal::new(RefusalKind::Policy, text).hint("name tasks in a row"))
     }
 
     fn requeue(&mut self, hold: bool) -> Result<(), Refusal> {
@@ -175,6 +190,8 @@ impl<'a> Act<'a, '_> {
             return Err(Refusal::new(RefusalKind::Policy, text));
         }
         if self.target.tasks.is_some() && job.array {
+            let held = job.held_tasks.get(&by).map_or_else(|| tasks.clone(), |held| held.or(&tasks));
+            self.is_together(&held)?;
             self.decision.events.push(Event::TasksHeld { job: job.id, by, tasks });
         } else if job.held < Some(by) {
             self.decision.events.push(Event::Held { job: job.id, by });
@@ -218,6 +235,7 @@ impl<'a> Act<'a, '_> {
             self.decision.events.push(Event::Released { job: job.id });
         }
         let tasks = held.and(&tasks);
+        self.is_together(&held.without(&tasks))?;
         if !tasks.is_empty() {
             self.decision.events.push(Event::TasksReleased { job: job.id, tasks });
         }

@@ -135,7 +135,8 @@ impl Update<'_> {
     }
 
     fn prioritise(&self, job: &Job, priority: i64, draft: &mut Draft) -> Result<(), Refusal> {
-        self.admins_only("set a priority")?;
+        let hint = "gqctl update --nice=N moves a job of yours back";
+        self.admins_only("set a priority").map_err(|refusal| refusal.hint(hint))?;
         let now = factors(self.cluster, self.policy, self.context.now, job);
         let own = priority.saturating_sub(now.total.saturating_sub(now.own));
         self.amend(job, Amendment::Priority(own), &mut draft.decision);
@@ -143,8 +144,13 @@ impl Update<'_> {
     }
 
     fn be_nice(&self, job: &Job, nice: i32, draft: &mut Draft) -> Result<(), Refusal> {
+        let hint = "gqctl update --nice=N, with N from 0 up, moves a job of yours back";
         if nice < 0 {
-            self.admins_only("set a nice value below 0")?;
+            self.admins_only("set a nice value below 0").map_err(|refusal| refusal.hint(hint))?;
+        }
+        // What it is otherwise an admin has said, or it has waited longer than its user wanted it to.
+        if job.priority != 0i64.saturating_sub(i64::from(job.spec.nice)) {
+            self.admins_only("change a priority that was set")?;
         }
         draft.spec.nice = nice;
         self.amend(job, Amendment::Priority(0i64.saturating_sub(i64::from(nice))), &mut draft.decision);
@@ -159,8 +165,7 @@ impl Update<'_> {
         if self.by.is_admin() {
             return Ok(());
         }
-        Err(Refusal::new(RefusalKind::NotPermitted, format!("only admins may {what}"))
-            .hint("gqctl update --nice=N moves a job of yours back"))
+        Err(Refusal::new(RefusalKind::NotPermitted, format!("only admins may {what}")))
     }
 
     /// The time limit that what runs would have; none means unlimited.

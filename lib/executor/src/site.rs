@@ -122,8 +122,17 @@ impl Site {
         let config = gq_conf::read(&conf_file)?;
         let node = node_name(options.get_one::<String>("name"))?;
         let boot = gq_host::boot_id().map_err(|e| StartError::System("the boot id cannot be read", e))?;
-        let gqstep = beside_this_program("gqstep")?;
         let me = Uid(unistd::Uid::effective().as_raw());
+        if me.0 == 0 {
+            // What it says, and what it names, is done as root.
+            gq_spool::check_file_way(&conf_file, me)?;
+            config
+                .cluster
+                .nvml_library
+                .iter()
+                .try_for_each(|library| gq_spool::check_file_way(library, me))?;
+        }
+        let gqstep = beside_this_program("gqstep")?;
         let personal = me.0 != 0 || config.cluster.user == "root";
         let gqd = if personal { me } else { account_of(&config.cluster.user).unwrap_or(me) };
         let serves = if personal { Serves::Only(me) } else { Serves::Users { gqd } };

@@ -23,9 +23,9 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Takes the folder of a run that has ended; false when it is not wanted and must be removed.
+    /// Takes the folder of a run that has ended; false when it is not wanted and must be removed, such as one that could not be emptied in time.
     pub fn keep(&mut self, uid: Uid, folder: PathBuf) -> bool {
-        if self.count >= MAX_SPARES || !folder.is_dir() {
+        if self.count >= MAX_SPARES || !folder.is_dir() || !gq_host::is_tidy(&folder) {
             return false;
         }
         self.by_user.entry(uid).or_default().push(folder);
@@ -69,6 +69,9 @@ mod tests {
         let new = home.path().join("new");
         assert!(spares.keep(ann, folder("old")));
         assert!(!spares.keep(ann, home.path().join("gone")));
+        let full = folder("full");
+        fs::create_dir_all(full.join("tmp/left")).unwrap();
+        assert!(!spares.keep(ann, full));
         assert!(spares.take(bob, &new).is_none() && !new.exists());
         assert!(spares.take(ann, &new).is_some() && new.is_dir());
         assert!(spares.take(ann, &new).is_none());

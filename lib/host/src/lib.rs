@@ -45,7 +45,7 @@ pub use pipe::{patient_pipe, read_available};
 pub use private::{can_be_private, make_private};
 pub use process::{living_process, process_start};
 pub use removal::{empty_folder, is_empty_folder, remove_folder};
-pub use scratch::{make_scratch, open_scratch};
+pub use scratch::{is_tidy, make_scratch, open_scratch};
 pub use spawn::{
     Becoming, ENV_ASSIGNMENT, ENV_BECOMING, ENV_LEASE, ENV_ROOT, ENV_SPOOL, SpawnRequest,
     block_control_signal, lock_folder, spawn_supervisor,

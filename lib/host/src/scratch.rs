@@ -11,7 +11,7 @@ use nix::{
 use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// Its name in the run's folder.
@@ -63,6 +63,14 @@ pub fn open_scratch(folder: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
             )?))
         }
         Err(e) => Err(e.into()),
+    }
+}
+
+/// Whether nothing is left in the private folder of the run that this folder was of.
+pub fn is_tidy(of_run: &Path) -> bool {
+    match std::fs::read_dir(of_run.join(SCRATCH)) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
     }
 }
 

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 pub const MAX_TASKS: u64 = 4_000_000;
 /// Most separate ranges of indices: each costs as much as a million tasks in a row.
 pub const MAX_RANGES: usize = 16_384;
+/// Most separate ranges that what is held, or what waits, of an array may come to lie in: a job is written as a whole.
+pub const MAX_SCATTER: usize = 4 * MAX_RANGES;
 /// Longest text of an array, in bytes.
 const MAX_TEXT: usize = 64 << 10;
 /// Most ranges and single indices that are put together to a set, where some of them meet.
-const MAX_PIECES: usize = 4 * MAX_RANGES;
+const MAX_PIECES: usize = MAX_SCATTER;
 
 /// An array: its tasks, and how many may run at a time. Its serial form is its text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,8 @@ impl IndexSet {
     }
     /// The set of all these ranges, `first` before `last` in each, in any order: sorted once, however many there are.
     pub(crate) fn of_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
-        ranges.sort_unstable();
+        // Mostly two rows that are in order each, which this sort joins as one would by hand.
+        ranges.sort();
         let mut set: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
         for (first, last) in ranges {
             match set.last_mut().filter(|(_, end)| first <= end.saturating_add(1)) {
@@ -28,6 +29,22 @@ impl IndexSet {
         }
         set.shrink_to_fit();
         Self(set)
+    }
+    /// Reads a set as it was written ([`Display`](fmt::Display)), whatever its size; none when it was not written so.
+    pub fn of_written(text: &str) -> Option<Self> {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for part in text.split(',').filter(|_| !text.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+            let is_next = ranges
+                .last()
+                .is_none_or(|(_, end): &(u32, u32)| end.checked_add(1).is_some_and(|end| end < first));
+            if last < first || !is_next {
+                return None;
+            }
+            ranges.push((first, last));
+        }
+        Some(Self(ranges))
     }
     /// How many indices the set has.
     pub fn len(&self) -> u64 {
@@ -143,9 +160,10 @@ impl IndexSet {
     }
     /// The indices that are in either.
     pub fn or(&self, other: &Self) -> Self {
-        let mut all = self.clone();
-        other.0.iter().for_each(|(a, b)| all.insert_range(*a, *b));
-        all
+        let mut all = Vec::with_capacity(self.0.len() + other.0.len());
+        all.extend_from_slice(&self.0);
+        all.extend_from_slice(&other.0);
+        Self::of_ranges(all)
     }
     /// Takes `index` out; false when it was not there.
     pub fn remove(&mut self, index: u32) -> bool {
@@ -247,6 +265,7 @@ mod tests {
                 a.without(&b).iter().eq(plain_a.difference(&plain_b).copied()),
                 "round {round}: {a} - {b}"
             );
+            assert_eq!(IndexSet::of_written(&a.to_string()), Some(a.clone()));
             assert!(a.or(&b).iter().eq(plain_a.union(&plain_b).copied()), "round {round}: {a} or {b}");
         }
         let mut to_the_end = IndexSet::range(3, u32::MAX);
@@ -255,5 +274,10 @@ mod tests {
         assert_eq!(to_the_end.without(&IndexSet::range(5, u32::MAX)).ranges(), [(0, 4)]);
         assert_eq!([0, 1, 2, 5, 7, 8].into_iter().collect::<IndexSet>().to_string(), "0-2,5,7-8");
         assert!(IndexSet::range(0, u32::MAX).contains(u32::MAX));
+        for text in ["1-", "-", ",", "2,1", "1,2", "3-2", "1 ", "x", "1,,3", "4294967296"] {
+            assert_eq!(IndexSet::of_written(text), None, "{text:?}");
+        }
+        let scattered: IndexSet = (0..200_000).map(|index| index * 2).collect();
+        assert_eq!(IndexSet::of_written(&scattered.to_string()), Some(scattered));
     }
 }

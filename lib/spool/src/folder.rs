@@ -77,6 +77,28 @@ pub fn check_way(folder: &Path, owner: gq_model::Uid) -> Result<(), SpoolError> 
     check_above(&there.join("in it"), owner.0)
 }
 
+/// Refuses a file that somebody besides root and `owner` could write or put another in the place of. Of one that is not there, the way to it counts.
+///
+/// # Errors
+/// [`SpoolError::Unsafe`], which says what to do; or what the system says.
+pub fn check_file_way(file: &Path, owner: gq_model::Uid) -> Result<(), SpoolError> {
+    let mut file = file.to_owned();
+    for _ in 0..=MAX_LINKS {
+        let Ok(stat) = lstat(&file) else { return check_way(&file, owner) };
+        check_above(&file, owner.0)?;
+        if stat.st_uid != 0 && stat.st_uid != owner.0 {
+            let what = format!("belongs to uid {}, who could write anything there", stat.st_uid);
+            return Err(SpoolError::not_safe(&file, what, format!("chown root {}", file.display())));
+        }
+        if !is_kind(&stat, nix::libc::S_IFLNK) {
+            return refuse_other_writers(&file, &stat);
+        }
+        let target = nix::fcntl::readlink(&file).map_err(SpoolError::io("read the link", &file))?;
+        file = file.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    Err(SpoolError::not_safe(&file, "too many symbolic links", "name the file itself"))
+}
+
 fn parts(path: &Path) -> VecDeque<OsString> {
     path.components()
         .filter_map(|part| match part {

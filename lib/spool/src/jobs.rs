@@ -1,6 +1,6 @@
 //! Accepted job files: `jobs/<shard>/<id>.job`. Their content, their owner and their mode stay as their user made them.
 
-use crate::folder::{self, look};
+use crate::folder::{self, is_kind, look};
 use crate::intake::{check_name, read_as_owner};
 use crate::{DropError, Dropped, Spool, SpoolError};
 use gq_failpoint::{Step, step};
@@ -40,9 +40,11 @@ impl Spool {
             };
         }
         match step(Step::JobMove, || renameat(&self.drop_box, name, folder, file.as_str())) {
-            Ok(()) => Ok(shard),
+            Ok(()) => self.arrived(folder, &file, name).map(|()| shard),
             // A file server that repeats itself says "missing" of what it has just done.
-            Err(_) if self.moved(&self.drop_box, name, folder, &file) => Ok(shard),
+            Err(_) if self.moved(&self.drop_box, name, folder, &file) => {
+                self.arrived(folder, &file, name).map(|()| shard)
+            }
             Err(errno) => Err(SpoolError::io("accept", self.drop_dir().join(name))(errno)),
         }
     }
@@ -142,6 +144,18 @@ impl Spool {
             (self.job_path(shard, id) == job_file).then(|| (shard, file.to_owned()))
         });
         parsed.ok_or_else(|| bad_name(job_file, "not of the form jobs/<shard>/<id>.job"))
+    }
+
+    /// Whether a file has come from the drop box, where its user may exchange it until it is moved; what else has come goes into quarantine. Which
+    /// of his files it is, its hash tells.
+    fn arrived(&self, folder: &OwnedFd, file: &str, name: &str) -> Result<(), SpoolError> {
+        let path = || self.dir.join("jobs").join(file);
+        let stat = look(folder, file).map_err(|errno| SpoolError::io("look at", path())(errno))?;
+        if stat.is_some_and(|stat| is_kind(&stat, nix::libc::S_IFREG) && stat.st_nlink == 1) {
+            return Ok(());
+        }
+        self.set_aside(folder, file, name)?;
+        Err(bad_name(name, "it was exchanged for what is no job file while it was taken"))
     }
 
     /// Whether a rename that reported an error has happened all the same.

@@ -18,7 +18,7 @@ mod watch;
 
 pub use cluster_id::read_cluster_id;
 pub use drop_client::{DropClient, drop_name};
-pub use folder::check_way;
+pub use folder::{check_file_way, check_way};
 pub use intake::Dropped;
 pub use letters::{LetterKind, LetterReader, LetterWriter, MAX_HEAD, MAX_LETTER};
 pub use refusal::{DropError, SpoolError};

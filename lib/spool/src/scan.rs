@@ -188,14 +188,19 @@ impl Spool {
     pub fn quarantine(&self, name: &str) -> Result<(), SpoolError> {
         let named = |what| SpoolError::Name { name: name.to_owned(), what };
         check_name(name).map_err(|_| named("no name of a file in the drop box"))?;
-        let failed = |errno| SpoolError::io("move to quarantine", self.drop_dir().join(name))(errno);
+        self.set_aside(&self.drop_box, name, name)
+    }
+
+    /// Moves what is called `old` in a folder of the spool into quarantine, where it is called `name`, or so with a number.
+    pub(crate) fn set_aside(&self, from: &OwnedFd, old: &str, name: &str) -> Result<(), SpoolError> {
+        let named = |what| SpoolError::Name { name: name.to_owned(), what };
+        let failed = |errno| SpoolError::io("move to quarantine", self.dir.join(name))(errno);
         for count in 0..MAX_NAMESAKES {
             let new = if count == 0 { name.to_owned() } else { format!("{name}.{count}") };
             if look(&self.quarantine, new.as_str()).map_err(failed)?.is_some() {
                 continue;
             }
-            let moved =
-                step(Step::DropQuarantine, || renameat(&self.drop_box, name, &self.quarantine, new.as_str()));
+            let moved = step(Step::DropQuarantine, || renameat(from, old, &self.quarantine, new.as_str()));
             return match moved {
                 Ok(()) => Ok(()),
                 Err(Errno::ENOENT) if matches!(look(&self.quarantine, new.as_str()), Ok(Some(_))) => Ok(()),

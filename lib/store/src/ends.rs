@@ -210,7 +210,8 @@ fn gather(
     Ok(())
 }
 
-fn tasks_of(text: &str, id: JobId) -> Result<IndexSet, StoreError> {
-    let read = IndexSet::read(text);
-    read.map(|(tasks, _)| tasks).map_err(|e| StoreError::Damaged(format!("tasks of job {id}: {e}")))
+/// The tasks of a row.
+pub(crate) fn tasks_of(text: &str, id: JobId) -> Result<IndexSet, StoreError> {
+    IndexSet::of_written(text)
+        .ok_or_else(|| StoreError::Damaged(format!("tasks of job {id}: no set of tasks")))
 }

@@ -1,6 +1,6 @@
 //! The state from its rows, and what else a life of the controller needs to begin with.
 
-use crate::{Store, StoreError, record, schema::RUN};
+use crate::{Store, StoreError, ends::tasks_of, record, schema::RUN};
 use gq_cluster::{Booking, Cluster, Event, Job, Node, Rows, Usage};
 use gq_model::{IndexSet, JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
 
@@ -178,9 +178,7 @@ impl Store {
             let set = if row.get(2)? { &mut good } else { &mut bad };
             match row.get::<_, Option<String>>(1)? {
                 Some(tasks) => {
-                    let damaged = |e| StoreError::Damaged(format!("run.tasks of job {id}: {e}"));
-                    let (tasks, _) = IndexSet::read(&tasks).map_err(damaged)?;
-                    tasks.ranges().iter().for_each(|(a, b)| set.insert_range(*a, *b));
+                    *set = set.or(&tasks_of(&tasks, id)?);
                 }
                 None => {
                     set.insert(row.get(0)?);

@@ -124,7 +124,7 @@ fn become_script(launch: &Launch<'_>, pipe: &mut PipeWriter) -> Result<Become, T
 
     let job = read_job(launch)?;
     write_script(script, script_of(assignment.stage, &job)?)?;
-    empty_scratch(&scratch_folder);
+    empty_scratch(scratch_folder);
     let spec = &job.spec;
     gq_host::set_umask(spec.umask);
     if !spec.work_dir.starts_with('/') {
@@ -223,8 +223,8 @@ fn script_of(stage: Stage, job: &JobFile) -> Result<&[u8], Trouble> {
 }
 
 /// Empties what a supervisor that was killed left of an earlier run of this user. What cannot be removed is his own, and keeps no job
-/// from running.
-fn empty_scratch(scratch: &OwnedFd) {
+/// from running. The descriptor goes with it: it leads to where others see this folder, and whatever the user names is opened after.
+fn empty_scratch(scratch: OwnedFd) {
     if !gq_host::is_empty_folder(scratch.as_fd()).unwrap_or(false) {
         let _ = gq_host::empty_folder(scratch.as_fd(), Instant::now() + EMPTYING);
     }

@@ -11,8 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the user's part may take, and the supervisor's. A run holds what it was given so long.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long the user's part may take, and the supervisor's. A run holds what it was given so long, and its user can make it last; what is not
+/// done then `gqnode` does when the run is over.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How far it is.
 #[derive(Debug)]

@@ -116,6 +116,42 @@ fn gqd_does_not_begin_in_a_folder_of_another_or_at_a_place_that_is_taken() {
     lab.gqd.start();
 }
 
+/// What is done as root or as gqd is said by files that nobody else may write.
+#[test]
+fn a_conf_file_and_programs_of_others_are_not_heeded() {
+    let Some((lab, ann, below)) = at_rest() else { return };
+    let (gqd, node, conf) = (&lab.gqd, lab.node("n1"), lab.conf());
+    let path = conf.to_str().unwrap();
+    mode(&conf, 0o666);
+    refuses(gqd, &[], &[path, "others than its owner may write", "chmod go-w"]);
+    refuses(node, &[], &[path, "others than its owner may write", "chmod go-w"]);
+    mode(&conf, 0o644);
+    chown(&conf, Some(ann.uid), None).unwrap();
+    refuses(gqd, &[], &[path, "belongs to uid"]);
+    refuses(node, &[], &[path, "belongs to uid"]);
+    chown(&conf, Some(0), None).unwrap();
+    let text = fs::read_to_string(&conf).unwrap();
+    let theirs = below.join("theirs");
+    fs::write(&theirs, "#!/bin/sh\n").unwrap();
+    mode(&theirs, 0o755);
+    let theirs = theirs.to_str().unwrap();
+    let hook = format!("{text}\n[hooks]\nsubmit = [\"{theirs}\"]\n");
+    let library = text.replacen("[cluster]", &format!("[cluster]\nnvml_library = \"{theirs}\""), 1);
+    chown(theirs, Some(ann.uid), None).unwrap();
+    fs::write(&conf, &hook).unwrap();
+    refuses(gqd, &[], &[theirs, "belongs to uid"]);
+    fs::write(&conf, &library).unwrap();
+    refuses(node, &[], &[theirs, "belongs to uid"]);
+    // Nor when it is read again.
+    fs::write(&conf, &text).unwrap();
+    gqd.start();
+    fs::write(&conf, &hook).unwrap();
+    let said = lab.say("gqctl reload");
+    assert!(said.code != 0 && said.err.contains(theirs), "{said:?}");
+    chown(theirs, Some(0), None).unwrap();
+    lab.ctl("reload");
+}
+
 #[test]
 fn gqd_serves_nobody_else_where_users_may_link_to_each_others_files() {
     let Some((lab, _, _)) = at_rest() else { return };

@@ -38,6 +38,7 @@ pub(super) const ANSWERS: &[Answer] = &[
         &[
             "spool::attacks::a_file_replaced_while_it_is_read_is_one_of_its_versions",
             "spool::attacks::a_file_that_grows_and_shrinks_is_read_whole_or_not_at_all",
+            "spool::attacks::what_a_file_was_exchanged_for_becomes_no_job_file",
         ],
     ),
     by(
@@ -117,6 +118,7 @@ pub(super) const ANSWERS: &[Answer] = &[
             FUZZ,
             "it::bounds::numbers_and_counts_of_any_size_are_refused_or_borne",
             "it::bounds::rings_of_dependencies_are_refused",
+            "it::bounds::scattered_tasks_are_borne_or_refused",
         ],
     ),
     by(
@@ -148,6 +150,7 @@ pub(super) const ANSWERS: &[Answer] = &[
             "it::groups::who_uses_more_memory_than_he_asked_for_has_run_out_of_it_whatever_his_shell_says",
             "it::groups::a_run_has_a_group_of_its_own_which_goes_with_it",
             "it::groups::what_is_private_is_seen_by_its_run_alone_and_goes_with_it",
+            "it::groups::no_descriptor_leads_out_of_what_is_private",
             "supervisor::ends::who_forks_and_exits_all_the_time_is_caught",
         ],
         words: "a bomb of processes up to the bound itself would starve the tests beside it; the bound is looked at instead",
@@ -158,6 +161,7 @@ pub(super) const ANSWERS: &[Answer] = &[
             "it::ending::a_cancelled_job_leaves_no_process_however_it_hid",
             "it::groups::whoever_hides_from_a_killed_supervisor_is_found_in_the_group",
             "supervisor::ends::nothing_survives_its_job",
+            "it::bounds::a_private_folder_that_will_not_be_emptied_keeps_no_card",
         ],
     ),
     by("a job that would end its supervisor or look into it", &[REACH]),
@@ -240,6 +244,7 @@ pub(super) const ANSWERS: &[Answer] = &[
             "spool::folders::folders_that_others_may_write_or_exchange_are_refused_with_what_to_do",
             "it::openings::daemons_do_not_start_below_what_others_could_exchange",
             "it::openings::gqd_does_not_begin_in_a_folder_of_another_or_at_a_place_that_is_taken",
+            "it::openings::a_conf_file_and_programs_of_others_are_not_heeded",
             "it::openings::a_drop_box_that_becomes_unsafe_is_shut_until_it_is_mended",
             "it::openings::a_node_of_another_cluster_is_refused",
         ],

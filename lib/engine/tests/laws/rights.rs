@@ -127,6 +127,20 @@ fn who_steers_for_others_gives_nobody_more_than_they_could_have_themselves() {
         waits
     ));
     assert_eq!(world.cluster.job(waits).unwrap().priority, 5);
+    // What an admin has said of its place nobody undoes, better or worse.
+    for change in [Change::Nice(-5), Change::Priority(-5000), Change::Priority(5000)] {
+        assert!(may(&mut world, ROOT, Verb::Update(vec![change.clone()]), waits));
+        let said = world.cluster.job(waits).unwrap().priority;
+        for by in [ANN, CAROL, OLIVE] {
+            for nice in [0, 7] {
+                let done = may(&mut world, by, Verb::Update(vec![Change::Nice(nice)]), waits);
+                assert!(!done || matches!(change, Change::Nice(_)), "{by}: {change:?}");
+            }
+        }
+        let now = world.cluster.job(waits).unwrap().priority;
+        assert!(now == said || matches!(change, Change::Nice(_)), "{change:?}");
+        assert!(may(&mut world, ROOT, Verb::Update(vec![Change::Nice(0)]), waits));
+    }
 }
 
 #[test]

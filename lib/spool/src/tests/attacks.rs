@@ -38,6 +38,23 @@ fn links_pipes_sockets_and_folders_are_not_taken_and_never_waited_for() {
     assert!(matches!(site.spool.read_drop("missing"), Err(DropError::Missing)));
 }
 
+/// Between the proof and the move its user may put something else in the place of a file.
+#[test]
+fn what_a_file_was_exchanged_for_becomes_no_job_file() {
+    let site = Site::new();
+    nix::unistd::mkfifo(&site.drop("pipe"), Mode::S_IRWXU).unwrap();
+    std::fs::create_dir(site.drop("folder")).unwrap();
+    symlink("/etc/passwd", site.drop("link")).unwrap();
+    std::fs::write(site.drop("two"), "").unwrap();
+    std::fs::hard_link(site.drop("two"), site.drop("names")).unwrap();
+    for (n, name) in ["pipe", "folder", "link", "two"].iter().enumerate() {
+        let error = site.spool.accept(name, &format!("jobs/00/{n}.job")).unwrap_err().to_string();
+        assert!(error.contains("exchanged"), "{name}: {error}");
+        assert!(std::fs::symlink_metadata(site.dir.join("quarantine").join(name)).is_ok(), "{name}");
+    }
+    assert!(site.spool.list_jobs().unwrap().is_empty());
+}
+
 #[test]
 fn a_device_is_not_taken() {
     use nix::sys::stat::{SFlag, makedev, mknod};
