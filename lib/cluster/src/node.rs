@@ -93,6 +93,9 @@ pub struct Node {
     ends: BTreeMap<(Timestamp, JobId, TaskIndex), Hold>,
     #[serde(skip)]
     alone: Option<(JobId, TaskIndex)>,
+    /// Whether runs may lie over each other, since cards were cut otherwise under them.
+    #[serde(skip)]
+    is_crowded: bool,
     #[serde(skip)]
     opened: u64,
     #[serde(skip)]
@@ -120,6 +123,8 @@ pub struct Hold {
     pub memory: MiB,
     /// Units of cards.
     pub units: Units,
+    /// Those that it would hold if no other run did: more, where cards were cut otherwise under both.
+    pub wanted: Units,
     /// Whether it holds the node alone.
     pub alone: bool,
 }
@@ -160,6 +165,7 @@ impl Node {
             holds: BTreeMap::new(),
             ends: BTreeMap::new(),
             alone: None,
+            is_crowded: false,
             opened: 0,
             fitted: 0,
             place: 0,
@@ -313,6 +319,7 @@ impl Node {
         self.holds.clear();
         self.ends.clear();
         self.alone = None;
+        self.is_crowded = false;
     }
 
     /// Gives a task what its run holds.
@@ -329,7 +336,7 @@ impl Node {
                 self.name, other.0, other.1, who.0, who.1
             )));
         }
-        self.hold_units(who, run, until, units)
+        self.hold_units(who, run, until, (units, units))
     }
 
     /// Says anew what a run holds, of cards that may have been cut otherwise under it: a card that was put into MIG mode, slices that went
@@ -341,8 +348,22 @@ impl Node {
         run: &Run,
         until: Timestamp,
     ) -> Result<(), IllegalEvent> {
-        let units = self.units_of(run) & !self.used.units;
-        self.hold_units(who, run, until, units)
+        let wanted = self.units_of(run);
+        self.hold_units(who, run, until, (wanted & !self.used.units, wanted))
+    }
+
+    /// Gives units that a run held to those that lie over them and had to do without.
+    fn regain(&mut self, mut free: Units) {
+        for (who, until) in &self.holds {
+            if free == 0 {
+                return;
+            }
+            let Some(hold) = self.ends.get_mut(&(*until, who.0, who.1)) else { continue };
+            let more = hold.wanted & free;
+            hold.units |= more;
+            self.used.units |= more;
+            free &= !more;
+        }
     }
 
     fn units_of(&self, run: &Run) -> Units {
@@ -354,9 +375,11 @@ impl Node {
         who: (JobId, TaskIndex),
         run: &Run,
         until: Timestamp,
-        units: Units,
+        (units, wanted): (Units, Units),
     ) -> Result<(), IllegalEvent> {
-        let hold = Hold { until, cpus: run.cpus, memory: run.memory, units, alone: run.exclusive };
+        let (cpus, memory) = (run.cpus, run.memory);
+        self.is_crowded |= wanted != units;
+        let hold = Hold { until, cpus, memory, units, wanted, alone: run.exclusive };
         if self.alone.is_some() || (run.exclusive && !self.holds.is_empty()) {
             let text = format!("{}_{} is not alone on node {}", who.0, who.1, self.name);
             return Err(IllegalEvent(text));
@@ -397,6 +420,9 @@ impl Node {
         self.used.cpus = self.used.cpus.saturating_sub(hold.cpus);
         self.used.memory = self.used.memory.saturating_sub(hold.memory);
         self.used.units &= !hold.units;
+        if self.is_crowded {
+            self.regain(hold.units);
+        }
         if self.alone == Some(who) {
             self.alone = None;
         }

@@ -44,21 +44,14 @@ pub(crate) struct Intake {
     spool: Arc<Spool>,
     cluster: ClusterId,
     hook: Arc<SubmitHook>,
-    /// The account that `gqd` serves others as, which runs no jobs: they could write what it believes.
-    closed_to: Option<Uid>,
     names: Mutex<HashMap<Uid, (String, Instant)>>,
     /// Before files that are named: each is in memory while it is read.
     gate: Gate,
 }
 
 impl Intake {
-    pub(crate) fn new(
-        spool: Arc<Spool>,
-        cluster: ClusterId,
-        hook: Arc<SubmitHook>,
-        closed_to: Option<Uid>,
-    ) -> Self {
-        Self { spool, cluster, hook, closed_to, names: Mutex::default(), gate: Gate::default() }
+    pub(crate) fn new(spool: Arc<Spool>, cluster: ClusterId, hook: Arc<SubmitHook>) -> Self {
+        Self { spool, cluster, hook, names: Mutex::default(), gate: Gate::default() }
     }
 
     /// Takes the file `drop_name`, which must hold `token`. With `by`, only a file of that user.
@@ -93,7 +86,6 @@ impl Intake {
                 format!("the job file proves nothing: {rule}"),
             )));
         }
-        self.is_open_to(found.uid).map_err(NotTaken::Never)?;
         let by = Actor { uid: found.uid, role: role(found.uid) };
         let user = self.name_of(found.uid);
         let request = Request { uid: by.uid, user: &user, admin: by.is_admin(), script: Some(file.script) };
@@ -113,19 +105,9 @@ impl Intake {
 
     /// The request as the submit hook lets it pass, of somebody who only asks whether it would be taken.
     pub(crate) fn consider(&self, uid: Uid, admin: bool, spec: JobSpec) -> Result<JobSpec, Refusal> {
-        self.is_open_to(uid)?;
         let user = self.name_of(uid);
         let request = Request { uid, user: &user, admin, script: None };
         self.hook.pass(&request, spec).map_err(Refused::refusal)
-    }
-
-    fn is_open_to(&self, uid: Uid) -> Result<(), Refusal> {
-        match self.closed_to {
-            Some(closed) if closed == uid => {
-                Err(refusal(RefusalKind::NotPermitted, "jobs of gqd's own account are refused"))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// An account's name, or the uid in digits. Asked of the system once a minute at most, and never while others wait for the names.

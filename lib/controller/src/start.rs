@@ -198,8 +198,7 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
         hub.fall_silent();
         return Err(why);
     }
-    let closed_to = (serves == Serves::Everyone).then_some(own);
-    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook, closed_to));
+    let intake = Arc::new(Intake::new(Arc::clone(&spool), cluster_id, hook));
     open_up(config, &hub.place, (spool, intake), &wall, &tell, (cluster_id, epoch, own), (dropped, meters))?;
     drop(tell);
     gq_daemon::ready();

@@ -1,7 +1,7 @@
 //! The state is had again from its rows and from its events, and refuses what it does not allow.
 
 use crate::{
-    history::{History, LICENCES, a_move},
+    history::{History, LICENCES, Move, a_move},
     illegal::illegal,
 };
 use gq_cluster::{Booking, Cluster, Event, Job, Ledger, Node, Payer, Place, Rows, Shape};
@@ -72,6 +72,23 @@ fn rows(live: &Cluster) -> Rows {
         nodes: by_name(live).iter().map(|node| on_disk::<Node>(node)).collect(),
         bookings: live.bookings().map(|booking| on_disk::<Booking>(booking)).collect(),
         usage: live.ledger().usage().map(|((account, uid), usage)| (account.clone(), *uid, *usage)).collect(),
+    }
+}
+
+/// Two runs on slices of a card that is one whole by now lie over each other: when one ends, the other has the card still.
+#[test]
+fn what_lies_over_another_run_has_its_card_when_that_ends() {
+    let submit = Move::Submit { tasks: 1, shape: 0, payer: 0, held: false, later: false };
+    let find = |cut| Move::Find { node: 1, cpus: 8, cut };
+    let give = |first| Move::Allocate { pick: 0, node: 1, cpus: 0, cards: 1, first, exclusive: false };
+    for (firsts, other, ended) in (0..64u8).flat_map(|n| [(n, 0, 0), (n, 0, 1), (n, 1, 0), (n, 1, 1)]) {
+        let (one, two) = (give(firsts % 8), give(firsts / 8));
+        let see = Move::See { node: 1, link: 3 };
+        let end = Move::EndRun { pick: ended, again: false, site: false, code: 0 };
+        let moves = [find(2), see, submit.clone(), submit.clone(), one, two, find(other), end];
+        let history = History::of(&moves).unwrap();
+        let live = &history.cluster;
+        assert_same(live, &Cluster::restore(rows(live)).unwrap()).unwrap();
     }
 }
 
