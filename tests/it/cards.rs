@@ -4,6 +4,7 @@ mod failing;
 mod rig;
 mod shares;
 mod slices;
+mod used;
 
 use crate::lab::{Job, Lab, Plan};
 use gq_model::End;

@@ -1,6 +1,7 @@
 //! JSON answers: the keys that scripts rely on, all of them always there. Exact bytes; whatever could harm a terminal is
 //! written as `\u` and four digits.
 
+use super::used::Measured;
 use crate::escape::is_harmful;
 use gq_model::{Bound, MiB, Seconds, Timestamp};
 use gq_proto::{ArrayView, CardView, ExplanationView, JobView, NodeView, PartitionView};
@@ -120,6 +121,7 @@ struct Job<'a> {
     gpus: Vec<Gpu<'a>>,
     exit_code: Option<u8>,
     signal: Option<u8>,
+    used: Option<Measured<'a>>,
     run: u32,
     restarts: u32,
     stage: Option<&'a str>,
@@ -179,6 +181,7 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         gpus: job.gpus.iter().map(Gpu::of).collect(),
         exit_code: job.exit_code,
         signal: job.signal,
+        used: job.used.as_deref().map(super::used::json),
         run: job.run,
         restarts: job.restarts,
         stage: job.stage.as_deref(),

@@ -18,7 +18,7 @@ fn node(name: &str) -> NodeName {
 }
 
 /// A job that waits.
-fn waiting() -> JobView {
+pub(super) fn waiting() -> JobView {
     JobView {
         id: JobId(17),
         array_job_id: None,
@@ -56,6 +56,7 @@ fn waiting() -> JobView {
         gpus: vec![],
         exit_code: None,
         signal: None,
+        used: None,
         run: 0,
         restarts: 0,
         stage: None,

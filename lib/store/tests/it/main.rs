@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on may stop")]
 
 mod damage;
+mod formats;
 mod life;
 mod turns;
