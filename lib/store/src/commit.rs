@@ -215,6 +215,7 @@ fn run_row(
         used.as_ref().filter(|used| !used.is_empty()).map(serde_json::to_string).transpose()?,
         released.map(|t| t.0),
         job.spec.name,
+        job.array,
         used.as_ref().and_then(|used| used.cpu).map(signed),
         used.as_ref().and_then(Used::busy),
     ])?;

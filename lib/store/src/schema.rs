@@ -28,7 +28,7 @@ CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER N
 ";
 
 /// What has ended. `used`: what was measured, as JSON; of that by itself, for sums: `cpu_used`, microseconds of cpu time, and `gpu_used`, in how many
-/// thousandths its cards were in use.
+/// thousandths its cards were in use. Questions about many runs are answered of the index `run_sums` alone, which has all that they look at.
 const RUNS: &str = "
 CREATE TABLE run(
   job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
@@ -38,20 +38,20 @@ CREATE TABLE run(
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
   rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, suspended INTEGER,
-  used TEXT, released INTEGER, name TEXT, cpu_used INTEGER, gpu_used INTEGER, crc INTEGER NOT NULL,
+  used TEXT, released INTEGER, name TEXT, array INTEGER, cpu_used INTEGER, gpu_used INTEGER, crc INTEGER NOT NULL,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
-CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
-CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
-CREATE INDEX run_partition ON run(partition, ended);
+CREATE INDEX run_sums ON run(
+  ended, job, task, run, uid, account, partition, node, state, name, again, submitted, allocated, started, suspended,
+  cpus, memory, worth, first_promise, released, cpu_used, gpu_used);
 ";
 
 /// How many columns a run has.
-pub(crate) const RUN_COLUMNS: usize = 36;
+pub(crate) const RUN_COLUMNS: usize = 37;
 /// The columns of a run but its checksum, for questions that look at many runs at once.
 pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
      submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
-     time_limit, restarts, suspended, used, released, name, cpu_used, gpu_used";
+     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used";
 
 /// The same in format 4. What is written here of older formats is never changed.
 const RUN_4: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
@@ -72,7 +72,8 @@ const FROM_3: &str = "ALTER TABLE run ADD COLUMN suspended INTEGER;";
 const FROM_4: [&str; 4] = [
     "CREATE TEMP TABLE submission AS SELECT job,
        CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.spec.name') END AS name,
-       CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.spec.account') END AS label
+       CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.spec.account') END AS label,
+       CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.array') END AS array
      FROM event WHERE seq IN (SELECT min(seq) FROM event GROUP BY job);
      CREATE UNIQUE INDEX temp.submission_job ON submission(job);
      DROP INDEX run_ended; DROP INDEX run_user; DROP INDEX run_account; DROP INDEX run_partition;
@@ -81,7 +82,7 @@ const FROM_4: [&str; 4] = [
     "INSERT INTO run
      SELECT run_4.job, task, run, tasks, uid, coalesce(account, label), partition, state, reason, detail, exit_code, signal, again,
        submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth,
-       time_limit, restarts, suspended, NULL, NULL, name, NULL, NULL, CASE WHEN whole THEN 0 ELSE -1 END
+       time_limit, restarts, suspended, NULL, NULL, name, array, NULL, NULL, CASE WHEN whole THEN 0 ELSE -1 END
      FROM (SELECT *, crc IS row_crc({RUN_4}) AS whole FROM run_4) AS run_4 LEFT JOIN temp.submission USING (job);",
     "UPDATE run SET crc = row_crc({RUN}) WHERE crc = 0;
      DROP TABLE run_4; DROP TABLE temp.submission;",

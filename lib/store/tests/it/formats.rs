@@ -35,7 +35,13 @@ fn know_checksums(conn: &Connection) {
 fn grow_old(place: &Place, format: i64) {
     let conn = Connection::open(place.database()).unwrap();
     know_checksums(&conn);
-    for column in ["crc", "used", "released", "name", "cpu_used", "gpu_used"] {
+    conn.execute_batch(
+        "DROP INDEX run_sums; CREATE INDEX run_ended ON run(ended);
+         CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
+         CREATE INDEX run_partition ON run(partition, ended)",
+    )
+    .unwrap();
+    for column in ["crc", "used", "released", "name", "array", "cpu_used", "gpu_used"] {
         conn.execute_batch(&format!("ALTER TABLE run DROP COLUMN {column}")).unwrap();
     }
     conn.execute_batch(&format!(
@@ -131,8 +137,9 @@ fn runs_of_a_format_before_are_known_by_name_and_damaged_ones_stay_damaged() {
         conn.close().unwrap();
         life.store = life.place.store().unwrap();
         let reader = Connection::open(life.place.database()).unwrap();
-        let named: i64 =
-            reader.query_row("SELECT count(*) FROM run WHERE name = 'sim'", [], |row| row.get(0)).unwrap();
+        let named: i64 = reader
+            .query_row("SELECT count(*) FROM run WHERE name = 'sim' AND array = 0", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(named, 2);
         match life.history().job(JobId(1)) {
             Ok(Some(job)) => assert!(format < 4 && job.runs.len() == 2 && job.runs[0].outcome.used.is_none()),
