@@ -186,6 +186,8 @@ impl Door {
                 Ask::List(list) => self.list(conn, uid, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, uid, &select)?,
                 Ask::Shares => self.shares(conn, uid)?,
+                Ask::Past(select) => self.list_runs(conn, uid, &select)?,
+                Ask::Usage(usage) => self.usage(conn, uid, &usage)?,
                 Ask::Wait { job, progress, hopeless } => {
                     drop(place);
                     guest.waits(true);
@@ -264,6 +266,8 @@ impl Door {
             Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
+            | Ask::Past(_)
+            | Ask::Usage(_)
             | Ask::Wait { .. }
             | Ask::Node(_)
             | Ask::Shutdown => {
@@ -436,6 +440,8 @@ const fn is_listing(ask: &Ask) -> bool {
         Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
+            | Ask::Past(_)
+            | Ask::Usage(_)
             | Ask::Nodes
             | Ask::Partitions
             | Ask::Reservations

@@ -24,6 +24,7 @@ mod listing;
 mod mail;
 mod messages;
 mod parts;
+mod past;
 mod policy;
 mod post;
 mod program;

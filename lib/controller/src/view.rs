@@ -298,7 +298,7 @@ pub(crate) fn state_of(board: &Board, run: &Run) -> JobState {
     if blind { JobState::Unknown } else { run.state() }
 }
 
-fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
+pub(crate) fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
     let gpu = |card: &CardUse| GpuView {
         node: node.clone(),
         index: card.index,

@@ -7,6 +7,7 @@
 mod ask;
 mod jobfile;
 mod letter;
+mod past;
 mod reading;
 mod seal;
 mod view;
@@ -20,6 +21,7 @@ pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_REFUSAL, Order, OrderBody, Report, ReportBody,
     StopWhy,
 };
+pub use past::{MAX_PAST_WORDS, PastAsk, RunView, UsageAsk, UsageBy, UsageView};
 pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{

@@ -32,6 +32,8 @@ pub struct Fits {
     pub states: Vec<&'static str>,
     /// With one of these names.
     pub names: Vec<String>,
+    /// Also those after which their task went on.
+    pub again: bool,
     /// Only those of this user, or charged to one of these accounts: all that somebody may see.
     pub seen: Option<(Uid, Vec<String>)>,
 }
@@ -46,7 +48,7 @@ impl Fits {
 
     /// It as a condition, and what stands for its marks.
     fn condition(&self) -> (String, Vec<Value>) {
-        let mut all = vec!["1".to_owned()];
+        let mut all = vec![if self.again { "1" } else { "again = 0" }.to_owned()];
         let mut values: Vec<Value> = Vec::new();
         for (at, sign) in [(self.from, ">="), (self.until, "<")] {
             if let Some(at) = at {

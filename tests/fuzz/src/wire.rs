@@ -105,6 +105,8 @@ fn ask(ask: &Ask) {
         | Ask::Unreserve { .. }
         | Ask::Reservations
         | Ask::Shares
+        | Ask::Past(_)
+        | Ask::Usage(_)
         | Ask::Reload
         | Ask::Shutdown
         | Ask::Node(_) => {}

@@ -70,8 +70,9 @@ struct Licence<'a> {
     count: u32,
 }
 
+/// A card or slice that is or was held.
 #[derive(Serialize)]
-struct Gpu<'a> {
+pub(crate) struct Gpu<'a> {
     node: &'a str,
     index: u32,
     uuid: Option<&'a str>,
@@ -283,7 +284,7 @@ fn asked(job: &JobView) -> String {
 }
 
 impl<'a> Gpu<'a> {
-    fn of(gpu: &'a gq_proto::GpuView) -> Self {
+    pub(crate) fn of(gpu: &'a gq_proto::GpuView) -> Self {
         Self {
             node: gpu.node.as_str(),
             index: gpu.index,
