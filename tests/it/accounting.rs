@@ -95,8 +95,7 @@ fn sums_are_of_all_that_was_held_also_by_runs_that_were_done_again() {
 #[test]
 fn a_job_is_shown_with_all_that_is_kept_of_it() {
     let lab = Lab::with_cards(1);
-    let job = lab
-        .submit("-J whole --comment=because --retry=1 --export=ALL,COLOUR=blue", "[ $GQ_RUN = 2 ]");
+    let job = lab.submit("-J whole --comment=because --retry=1 --export=ALL,COLOUR=blue", "[ $GQ_RUN = 2 ]");
     assert_eq!(job.ended(), End::Completed);
     let shown = acct(&lab, &format!("show {}", job.id));
     assert_eq!(

@@ -24,6 +24,9 @@ use std::ffi::OsString;
 const DEFAULT: &str =
     "jobid,jobname,user,partition,state,exitcode,end,elapsed,cpus,gpus,totalcpu,maxrss,gpuutil";
 
+/// What shows runs as they come.
+type Show<'a> = dyn FnMut(&[RunView], &mut Out) -> Result<(), Trouble> + 'a;
+
 /// The option table of `gqacct`.
 pub fn command() -> Command {
     Command::new("gqacct")
@@ -164,7 +167,7 @@ fn list(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<u8, Trouble>
     };
     let link = Link::open(conf_of(words))?;
     let header = !words.get_flag("noheader");
-    let mut show: Box<dyn FnMut(&[RunView], &mut Out) -> Result<(), Trouble>> = if words.get_flag("json") {
+    let mut show: Box<Show<'_>> = if words.get_flag("json") {
         Box::new(json::list())
     } else if words.get_flag("csv") {
         Box::new(csv_lines(columns.iter().map(|column| column.of).collect(), header, clock))

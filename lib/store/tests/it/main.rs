@@ -4,4 +4,5 @@
 mod damage;
 mod formats;
 mod life;
+mod past;
 mod turns;
