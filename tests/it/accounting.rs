@@ -93,6 +93,35 @@ fn sums_are_of_all_that_was_held_also_by_runs_that_were_done_again() {
 }
 
 #[test]
+fn waits_are_told_as_distributions_and_releases_with_them() {
+    let lab = Lab::with_cards(1);
+    for _ in 0..3 {
+        assert_eq!(lab.submit("--gpus=1", "true").ended(), End::Completed);
+    }
+    let later = lab.submit("--begin=now+2seconds", "true");
+    assert_eq!(later.ended(), End::Completed);
+    let waits = acct(&lab, "waits --by=partition,user");
+    let all = &waits["waits"][0];
+    assert_eq!(
+        (&all["partition"], &all["wait"]["count"], &all["release"]["count"]),
+        (&"main".into(), &4.into(), &4.into())
+    );
+    let of = |key: &str| all["wait"][key].as_f64().unwrap();
+    assert!(of("p50") <= of("p99") && of("p99") <= of("max") && of("max") > 1.0, "{all}");
+    let counts: Vec<u64> =
+        all["wait"]["counts"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!(
+        (counts.len(), counts.iter().sum::<u64>()),
+        (waits["bounds"].as_array().unwrap().len() + 1, 4)
+    );
+    assert!(all["release"]["max"].as_f64().unwrap() < 30.0, "{all}");
+    let table = lab.say("gqacct waits").ok();
+    assert!(table.contains("WAIT-50%") && table.contains("main"), "{table}");
+    let csv = lab.say("gqacct waits --by=all --csv").ok();
+    assert!(csv.starts_with("tasks,wait_p50,") && csv.lines().count() == 2, "{csv}");
+}
+
+#[test]
 fn a_job_is_shown_with_all_that_is_kept_of_it() {
     let lab = Lab::with_cards(1);
     let job = lab.submit("-J whole --comment=because --retry=1 --export=ALL,COLOUR=blue", "[ $GQ_RUN = 2 ]");

@@ -63,6 +63,11 @@ fn asks(lab: &Lab, job: u64, ended: u64) -> Vec<Ask> {
         "boot": "00000000000000000000000000000003", "beat": 1, "lowest": 1, "highest": 0, "ack_epoch": 0, "ack": 0});
     let reserve =
         ReserveAsk { name: "r".into(), start: Timestamp(9), end: Timestamp(1), ..ReserveAsk::default() };
+    let sums = UsageAsk {
+        select: PastAsk { jobs: vec![JobId(ended)], ..PastAsk::default() },
+        by: vec![UsageBy::Account, UsageBy::Name],
+        periods: Vec::new(),
+    };
     let cancel = |signal| Ask::Cancel { select: only(job), signal, to: SignalTo::All };
     vec![
         cancel(Some(10)),
@@ -91,11 +96,8 @@ fn asks(lab: &Lab, job: u64, ended: u64) -> Vec<Ask> {
         Ask::Priorities { select: only(job) },
         Ask::Shares,
         Ask::Past(PastAsk { jobs: vec![JobId(ended)], again: true, ..PastAsk::default() }),
-        Ask::Usage(UsageAsk {
-            select: PastAsk { jobs: vec![JobId(ended)], ..PastAsk::default() },
-            by: vec![UsageBy::Account, UsageBy::Name],
-            periods: Vec::new(),
-        }),
+        Ask::Usage(sums.clone()),
+        Ask::Waits(sums),
         Ask::Node(serde_json::from_value::<Head>(head).unwrap()),
         Ask::Reload,
         Ask::Shutdown,
@@ -118,7 +120,8 @@ fn may(ask: &Ask) -> [bool; 6] {
         | Ask::Priorities { .. }
         | Ask::Shares
         | Ask::Past(_)
-        | Ask::Usage(_) => [T; 6],
+        | Ask::Usage(_)
+        | Ask::Waits(_) => [T; 6],
         Ask::Cancel { .. }
         | Ask::Hold { .. }
         | Ask::Release { .. }
@@ -170,6 +173,7 @@ fn line(ask: &Ask, job: u64) -> Option<String> {
         | Ask::Shares
         | Ask::Past(_)
         | Ask::Usage(_)
+        | Ask::Waits(_)
         | Ask::Node(_) => return None,
     })
 }

@@ -8,7 +8,7 @@ const RUNS: i64 = 1_000_000;
 const SPAN: i64 = 18 * 30 * 86_400_000_000;
 
 /// The questions, with what they are called here.
-const ASKED: [(&str, &[&str]); 12] = [
+const ASKED: [(&str, &[&str]); 13] = [
     ("usage, all together", &["usage", "--by=all"]),
     ("usage by user", &["usage", "--by=user"]),
     ("usage by month and partition", &["usage", "--by=month,partition"]),
@@ -16,6 +16,7 @@ const ASKED: [(&str, &[&str]); 12] = [
     ("usage by state and day of 30 days", &["usage", "--by=day,state", "-S", "now-30days"]),
     ("usage by name", &["usage", "--by=name"]),
     ("usage of one user by month", &["usage", "--by=month", "-u", "1007"]),
+    ("waits by partition and user", &["waits", "--by=partition,user"]),
     ("runs of the last day", &["-S", "now-1day"]),
     ("runs of one user in 30 days", &["-u", "1007", "-S", "now-30days"]),
     ("runs of one name", &["-n", "rare-7"]),
@@ -122,7 +123,7 @@ fn fill(database: &Path) {
     let tx = conn.unchecked_transaction().unwrap();
     let mut insert = tx.prepare(&format!("INSERT INTO run VALUES({values}, row_crc({values}))")).unwrap();
     for job in 1..=RUNS {
-        let submitted = now - SPAN + SPAN / RUNS * job - 200_000_000_000;
+        let submitted = now - SPAN + SPAN / RUNS * job - 60_000_000_000;
         let allocated = submitted + roll(7_200) * 1_000_000;
         let ended = allocated + (10 + roll(50_000)) * 1_000_000;
         let (uid, card) = (1000 + roll(40), roll(8));

@@ -1,10 +1,12 @@
 //! `gqacct`: what has ended, and what it held and used: runs one by one, one job with all that is kept of it, and sums. `gqd` picks and sums
 //! up; here it is shown.
 
+mod by;
 mod field;
 mod json;
 mod show;
 mod usage;
+mod waits;
 mod when;
 
 use crate::{
@@ -63,6 +65,7 @@ pub fn command() -> Command {
         .arg(conf_option())
         .subcommand(show::show_command())
         .subcommand(usage::usage_command())
+        .subcommand(waits::waits_command())
 }
 
 fn flag(id: &'static str, help: &'static str) -> Arg {
@@ -108,6 +111,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
         let clock = Clock::system();
         let code = match words.subcommand() {
             Some(("show", words)) => show::show(words, &clock, &mut out)?,
+            Some(("waits", words)) => waits::waits(words, &clock, &mut out)?,
             Some((_, words)) => usage::usage(words, &clock, &mut out)?,
             None => list(words, &clock, &mut out)?,
         };

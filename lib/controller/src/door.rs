@@ -188,6 +188,7 @@ impl Door {
                 Ask::Shares => self.shares(conn, uid)?,
                 Ask::Past(select) => self.list_runs(conn, uid, &select)?,
                 Ask::Usage(usage) => self.usage(conn, uid, &usage)?,
+                Ask::Waits(usage) => self.waits(conn, uid, &usage)?,
                 Ask::Wait { job, progress, hopeless } => {
                     drop(place);
                     guest.waits(true);
@@ -268,6 +269,7 @@ impl Door {
             | Ask::Shares
             | Ask::Past(_)
             | Ask::Usage(_)
+            | Ask::Waits(_)
             | Ask::Wait { .. }
             | Ask::Node(_)
             | Ask::Shutdown => {
@@ -442,6 +444,7 @@ const fn is_listing(ask: &Ask) -> bool {
             | Ask::Shares
             | Ask::Past(_)
             | Ask::Usage(_)
+            | Ask::Waits(_)
             | Ask::Nodes
             | Ask::Partitions
             | Ask::Reservations

@@ -7,8 +7,11 @@ use crate::{
 };
 use gq_ipc::{Conn, IpcError};
 use gq_model::{JobState, Uid};
-use gq_proto::{MAX_PAST_WORDS, PastAsk, RefusalKind, Reply, RunView, UsageAsk, UsageBy, UsageView};
-use gq_store::{By, Fits, MAX_SUMS, PastRun, StoreError, Sums};
+use gq_proto::{
+    MAX_PAST_WORDS, PastAsk, RefusalKind, Reply, RunView, SpreadView, UsageAsk, UsageBy, UsageView,
+    WAIT_BOUNDS, WaitsView,
+};
+use gq_store::{By, Fits, MAX_SUMS, PastRun, Spread, StoreError, Sums};
 
 /// Runs that are read at a time: no reader holds the database longer.
 const PAGE: usize = 1000;
@@ -108,35 +111,98 @@ impl Door {
         let fits = Fits { again: true, ..fits(&ask.select, viewer.seen_use(tells_of_jobs(ask))) };
         let by: Vec<By> = ask.by.iter().map(|by| of_letter(*by)).collect();
         match self.with_history(|history| history.sums(&fits, &by, &ask.periods)) {
-            Ok(Some(sums)) => self.send_sums(conn, &by, sums),
-            Ok(None) => {
-                let text = format!("more than {MAX_SUMS} sums");
-                let hint = Some("group by less, or take a shorter time".to_owned());
-                send(conn, &Reply::Refused(gq_proto::Refusal { kind: RefusalKind::Usage, text, hint }))
+            Ok(Some(sums)) => {
+                let views: Vec<UsageView> = sums.into_iter().map(view).collect();
+                self.send_sums(conn, &by, views, |sums, more| Reply::Usage { sums, more })
             }
+            Ok(None) => send(conn, &too_fine()),
             Err(error) => send(conn, &failed(&error)),
         }
     }
 
-    fn send_sums(&self, conn: &Conn, by: &[By], sums: Vec<Sums>) -> Result<(), IpcError> {
-        let mut views: Vec<UsageView> = sums.into_iter().map(view).collect();
+    /// How runs waited. That is told of jobs.
+    pub(crate) fn waits(&self, conn: &Conn, uid: Uid, ask: &UsageAsk) -> Result<(), IpcError> {
+        let words = ask.select.words() + ask.periods.len() + ask.by.len();
+        if words > MAX_PAST_WORDS {
+            return send(conn, &too_many(words));
+        }
+        let board = self.wall.look();
+        let viewer = Viewer::new(&board.policy, uid);
+        let fits = Fits { again: true, ..fits(&ask.select, viewer.seen_use(true)) };
+        let by: Vec<By> = ask.by.iter().map(|by| of_letter(*by)).collect();
+        let bounds = WAIT_BOUNDS.map(|seconds| seconds * 1_000_000);
+        match self.with_history(|history| history.waits(&fits, (&by, &ask.periods), &bounds)) {
+            Ok(Some(waits)) => {
+                let views = waits.into_iter().map(|one| WaitsView {
+                    keys: one.keys,
+                    wait: spread(&one.wait),
+                    late: spread(&one.late),
+                    release: spread(&one.release),
+                });
+                self.send_sums(conn, &by, views.collect(), |waits, more| Reply::Waits { waits, more })
+            }
+            Ok(None) => send(conn, &too_fine()),
+            Err(error) => send(conn, &failed(&error)),
+        }
+    }
+
+    /// Sends sums in parts, users by their names.
+    fn send_sums<T: Keyed>(
+        &self,
+        conn: &Conn,
+        by: &[By],
+        mut views: Vec<T>,
+        reply: impl Fn(Vec<T>, bool) -> Reply,
+    ) -> Result<(), IpcError> {
         for view in &mut views {
-            for (by, key) in by.iter().zip(&mut view.keys) {
+            for (by, key) in by.iter().zip(view.keys()) {
                 if let (By::User, Some(uid)) = (by, key) {
                     *uid = uid.parse().map_or_else(|_| uid.clone(), |uid| self.intake.name_of(Uid(uid)));
                 }
             }
         }
-        let mut chunks = views.chunks(SUMS_CHUNK).peekable();
         loop {
-            let sums = chunks.next().unwrap_or_default().to_vec();
-            let more = chunks.peek().is_some();
-            send(conn, &Reply::Usage { sums, more })?;
+            let rest = views.split_off(views.len().min(SUMS_CHUNK));
+            let more = !rest.is_empty();
+            send(conn, &reply(std::mem::replace(&mut views, rest), more))?;
             if !more {
                 return Ok(());
             }
         }
     }
+}
+
+/// What has something in common.
+trait Keyed {
+    fn keys(&mut self) -> &mut [Option<String>];
+}
+impl Keyed for UsageView {
+    fn keys(&mut self) -> &mut [Option<String>] {
+        &mut self.keys
+    }
+}
+impl Keyed for WaitsView {
+    fn keys(&mut self) -> &mut [Option<String>] {
+        &mut self.keys
+    }
+}
+
+fn spread(spread: &Spread) -> SpreadView {
+    SpreadView {
+        count: spread.count,
+        mean: u64::try_from(spread.sum / u128::from(spread.count.max(1))).unwrap_or(u64::MAX),
+        p50: spread.percentile(50),
+        p90: spread.percentile(90),
+        p99: spread.percentile(99),
+        max: spread.most,
+        counts: spread.counts.clone(),
+    }
+}
+
+fn too_fine() -> Reply {
+    let text = format!("more than {MAX_SUMS} sums");
+    let hint = Some("group by less, or take a shorter time".to_owned());
+    Reply::Refused(gq_proto::Refusal { kind: RefusalKind::Usage, text, hint })
 }
 
 /// Whether sums tell more of jobs than whose they are: then they are kept from those who may not see jobs.

@@ -2,7 +2,7 @@
 
 use crate::{
     ArrayView, ExplanationView, Head, JobView, NodeView, PartitionView, PastAsk, PriorityView,
-    ReservationView, RunView, ShareView, UsageAsk, UsageView,
+    ReservationView, RunView, ShareView, UsageAsk, UsageView, WaitsView,
 };
 use gq_model::{
     Change, ClusterId, End, IndexSet, JobId, JobRef, JobSpec, JobState, NodeName, Outcome, SignalTo,
@@ -231,6 +231,9 @@ pub enum Ask {
     Past(PastAsk),
     /// Sum up what runs that have ended held and used. Answer: any number of [`Reply::Usage`], the last one with `more` false.
     Usage(UsageAsk),
+    /// How long did runs wait that have ended, how far were promises off, and how soon was all free? Answer: any number of [`Reply::Waits`], the
+    /// last one with `more` false.
+    Waits(UsageAsk),
     /// Read the conf file again (admins). Answer: [`Reply::Done`].
     Reload,
     /// Stop `gqd`; jobs go on (admins). Answer: [`Reply::Done`].
@@ -280,6 +283,7 @@ verbs! {
     Self::Shares => "list shares",
     Self::Past(_) => "list runs",
     Self::Usage(_) => "sum up use",
+    Self::Waits(_) => "sum up waits",
     Self::Reload => "reload",
     Self::Shutdown => "shut down",
     Self::Node(_) => "be a node",
@@ -437,6 +441,13 @@ pub enum Reply {
     Usage {
         /// Some of them.
         sums: Vec<UsageView>,
+        /// Whether another frame follows.
+        more: bool,
+    },
+    /// How runs waited.
+    Waits {
+        /// Some of them.
+        waits: Vec<WaitsView>,
         /// Whether another frame follows.
         more: bool,
     },

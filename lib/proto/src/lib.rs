@@ -21,7 +21,9 @@ pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_REFUSAL, Order, OrderBody, Report, ReportBody,
     StopWhy,
 };
-pub use past::{MAX_PAST_WORDS, PastAsk, RunView, UsageAsk, UsageBy, UsageView};
+pub use past::{
+    MAX_PAST_WORDS, PastAsk, RunView, SpreadView, UsageAsk, UsageBy, UsageView, WAIT_BOUNDS, WaitsView,
+};
 pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{

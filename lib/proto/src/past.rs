@@ -211,3 +211,39 @@ pub struct UsageView {
     /// See `cpus_measured`.
     pub cpus_used: u64,
 }
+
+/// Bounds of the counts of a distribution, in seconds.
+pub const WAIT_BOUNDS: [u64; 8] = [1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400];
+
+/// A distribution of spans of time, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadView {
+    /// How many.
+    pub count: u64,
+    /// On average.
+    pub mean: u64,
+    /// What half of them do not exceed.
+    pub p50: u64,
+    /// What nine in ten do not exceed.
+    pub p90: u64,
+    /// What 99 in 100 do not exceed.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+    /// How many lie below each of [`WAIT_BOUNDS`] and not below the one before; the last, above all of them.
+    #[serde(default)]
+    pub counts: Vec<u64>,
+}
+
+/// How runs that have something in common waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitsView {
+    /// As in [`UsageView`].
+    pub keys: Vec<Option<String>>,
+    /// From submission to the first time that a task was given its resources.
+    pub wait: SpreadView,
+    /// By how much later that was than promised first; in time is 0.
+    pub late: SpreadView,
+    /// From the end of a run to all that it held being free.
+    pub release: SpreadView,
+}

@@ -47,7 +47,7 @@ impl Fits {
     }
 
     /// It as a condition, and what stands for its marks.
-    fn condition(&self) -> (String, Vec<Value>) {
+    pub(crate) fn condition(&self) -> (String, Vec<Value>) {
         let mut all = vec![if self.again { "1" } else { "again = 0" }.to_owned()];
         let mut values: Vec<Value> = Vec::new();
         for (at, sign) in [(self.from, ">="), (self.until, "<")] {
@@ -262,7 +262,12 @@ const fn column_of(by: By) -> usize {
 }
 
 /// Adds what tells runs apart to the bytes of a key, without a copy of it.
-fn add_key(key: &mut Vec<u8>, row: &Row<'_>, by: By, periods: &[Timestamp]) -> Result<(), StoreError> {
+pub(crate) fn add_key(
+    key: &mut Vec<u8>,
+    row: &Row<'_>,
+    by: By,
+    periods: &[Timestamp],
+) -> Result<(), StoreError> {
     match by {
         By::Period => key.extend(period_of(row.get(0)?, periods).to_le_bytes()),
         By::User => key.extend(row.get::<_, i64>(1)?.to_le_bytes()),
@@ -279,7 +284,7 @@ fn add_key(key: &mut Vec<u8>, row: &Row<'_>, by: By, periods: &[Timestamp]) -> R
     Ok(())
 }
 
-fn key_of(row: &Row<'_>, by: By, periods: &[Timestamp]) -> Result<Option<String>, StoreError> {
+pub(crate) fn key_of(row: &Row<'_>, by: By, periods: &[Timestamp]) -> Result<Option<String>, StoreError> {
     Ok(match by {
         By::Period => Some(period_of(row.get(0)?, periods).to_string()),
         By::User => Some(row.get::<_, i64>(1)?.to_string()),

@@ -107,6 +107,7 @@ fn ask(ask: &Ask) {
         | Ask::Shares
         | Ask::Past(_)
         | Ask::Usage(_)
+        | Ask::Waits(_)
         | Ask::Reload
         | Ask::Shutdown
         | Ask::Node(_) => {}

@@ -1,14 +1,12 @@
 //! `gqacct usage`: what runs held and used, in hours, by whatever they have in common. `gqd` sums up; hours are made here.
 
 use super::{
-    flag, forms, picked, picking,
-    when::{self, Period},
-    write_csv,
+    by::{self, By},
+    flag, forms, picking, write_csv,
 };
 use crate::{
     link::{Link, conf_of},
     out::Out,
-    select::split,
     stat::{
         clock::Clock,
         json,
@@ -17,38 +15,9 @@ use crate::{
     },
     trouble::Trouble,
 };
-use clap::{Arg, ArgMatches, Command};
-use gq_proto::{Ask, Reply, UsageAsk, UsageBy, UsageView};
+use clap::{ArgMatches, Command};
+use gq_proto::{Ask, Reply, UsageView};
 use serde_json::{Map, Value};
-
-/// What sums can be made by, with the heading.
-const BY: [(&str, Key, &str); 8] = [
-    ("user", Key::Of(UsageBy::User), "USER"),
-    ("account", Key::Of(UsageBy::Account), "ACCOUNT"),
-    ("partition", Key::Of(UsageBy::Partition), "PARTITION"),
-    ("node", Key::Of(UsageBy::Node), "NODE"),
-    ("state", Key::Of(UsageBy::State), "STATE"),
-    ("name", Key::Of(UsageBy::Name), "NAME"),
-    ("month", Key::In(Period::Month), "MONTH"),
-    ("day", Key::In(Period::Day), "DAY"),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Of(UsageBy),
-    In(Period),
-}
-
-impl Key {
-    const fn letter(self) -> UsageBy {
-        match self {
-            Self::Of(by) => by,
-            Self::In(_) => UsageBy::Period,
-        }
-    }
-}
-
-type By = (&'static str, Key, &'static str);
 
 /// The options of `gqacct usage`.
 pub(super) fn usage_command() -> Command {
@@ -60,64 +29,15 @@ pub(super) fn usage_command() -> Command {
              use. Without --start it begins with this month; by month, with this year.",
         )
         .disable_help_flag(true)
-        .arg(
-            Arg::new("by")
-                .long("by")
-                .value_name("LIST")
-                .default_value("user")
-                .help("Sum up by these, in that order: user account partition node state name month day; all for one sum"),
-        )
+        .arg(by::by_option("user"))
         .args(picking())
         .args(forms())
         .arg(flag("sort", "The largest use of cards first").long("largest"))
 }
 
-fn read_by(list: &str) -> Result<Vec<By>, Trouble> {
-    if list.eq_ignore_ascii_case("all") {
-        return Ok(Vec::new());
-    }
-    let mut all: Vec<By> = Vec::new();
-    for word in split(list) {
-        let Some(by) = BY.iter().find(|(name, ..)| name.eq_ignore_ascii_case(word)) else {
-            let known: Vec<&str> = BY.iter().map(|(name, ..)| *name).collect();
-            return Err(
-                Trouble::usage(format!("--by: sums cannot be made by `{word}`")).with_hint(known.join(" "))
-            );
-        };
-        if all.iter().any(|(_, key, _)| key.letter() == by.1.letter()) {
-            return Err(Trouble::usage(format!("--by: `{word}` contradicts what stands before it")));
-        }
-        all.push(*by);
-    }
-    if all.is_empty() { Err(Trouble::usage("--by: an empty list")) } else { Ok(all) }
-}
-
 /// Shows sums.
 pub(super) fn usage(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<u8, Trouble> {
-    let by = read_by(words.get_one::<String>("by").map_or("user", String::as_str))?;
-    let period = by.iter().find_map(|(_, key, _)| match key {
-        Key::In(period) => Some(*period),
-        Key::Of(_) => None,
-    });
-    let usual = if period == Some(Period::Month) { when::Start::Year } else { when::Start::Month };
-    let select = picked(words, clock, usual)?;
-    let periods = match period {
-        None => Vec::new(),
-        Some(period) => {
-            let from = select.from.ok_or_else(|| {
-                Trouble::usage(format!(
-                    "--by={}: --start is missing",
-                    if period == Period::Day { "day" } else { "month" }
-                ))
-            })?;
-            when::periods(period, from, select.until.unwrap_or(clock.now), clock)?
-        }
-    };
-    let ask = UsageAsk {
-        select,
-        by: by.iter().map(|(_, key, _)| key.letter()).collect(),
-        periods: periods.iter().map(|(begin, _)| *begin).collect(),
-    };
+    let (by, periods, ask) = by::asked(words, clock)?;
     let link = Link::open(conf_of(words))?;
     let mut sums: Vec<UsageView> = Vec::new();
     link.ask_in_parts(Ask::Usage(ask), |part| {
@@ -125,23 +45,13 @@ pub(super) fn usage(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<
         sums.extend(some);
         Ok(more)
     })?;
-    name_periods(&by, &periods, &mut sums);
+    sums.iter_mut().for_each(|sum| by::name_period(&by, &periods, &mut sum.keys));
     sums.sort_by(|a, b| a.keys.cmp(&b.keys));
     if words.get_flag("sort") {
         sums.sort_by_key(|sum| std::cmp::Reverse(sum.cards));
     }
     print(words, &by, &sums, out)?;
     Ok(0)
-}
-
-fn name_periods(by: &[By], periods: &[(gq_model::Timestamp, String)], sums: &mut [UsageView]) {
-    let Some(at) = by.iter().position(|(_, key, _)| matches!(key, Key::In(_))) else { return };
-    for key in sums.iter_mut().filter_map(|sum| sum.keys.get_mut(at)?.as_mut()) {
-        let named = key.parse::<usize>().ok().and_then(|number| periods.get(number));
-        if let Some((_, name)) = named {
-            key.clone_from(name);
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,16 +175,5 @@ mod tests {
         assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00"]);
         assert_eq!((cell(Part::Key(0), &sum), cell(Part::Key(1), &sum)), ("ann".into(), "-".into()));
         assert_eq!([number(0.25), number(2.0), number(100.0)], ["0.25", "2", "100"]);
-    }
-
-    #[test]
-    fn what_sums_are_made_by_is_said_once() {
-        let names =
-            |list: &str| read_by(list).map(|by| by.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
-        assert_eq!(names("month,user").unwrap(), ["month", "user"]);
-        assert!(names("all").unwrap().is_empty());
-        for bad in ["", "moon", "user,user", "month,day"] {
-            assert_eq!(names(bad).unwrap_err().code(), 2, "{bad}");
-        }
     }
 }
