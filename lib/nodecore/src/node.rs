@@ -506,9 +506,8 @@ impl Node {
     ) {
         let run = self.runs.get(&key);
         let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
-        if run.is_some_and(|run| run.boot.is_some()) {
-            outcome.measured(|used| used.released = Some(at));
-        }
+        let released = run.and_then(|run| run.boot).map(|_| at);
+        outcome.measured(|used| used.released = released);
         let record = Record::Ended { key, outcome: outcome.clone(), started, ended, epilog: epilog.clone() };
         todo.push(Effect::Append(record));
         self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);
