@@ -5,6 +5,7 @@ pub mod rig;
 mod setback;
 mod shares;
 mod slices;
+mod used;
 
 use crate::lab::{Job, Lab, Plan};
 use gq_model::End;

@@ -409,6 +409,7 @@ pub fn program_path(program: &str) -> PathBuf {
         "gqsub" => env!("CARGO_BIN_EXE_gqsub"),
         "gqstat" => env!("CARGO_BIN_EXE_gqstat"),
         "gqcancel" => env!("CARGO_BIN_EXE_gqcancel"),
+        "gqacct" => env!("CARGO_BIN_EXE_gqacct"),
         "gqctl" => env!("CARGO_BIN_EXE_gqctl"),
         other => panic!("no program of ours: {other}"),
     })

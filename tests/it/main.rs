@@ -6,6 +6,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod accounting;
 mod arrays;
 mod attacks;
 mod bounds;

@@ -3,7 +3,7 @@
 
 use crate::lab::{Job, Lab, Owner, Plan, accounts, as_user, ask, cards, finish, until};
 use gq_model::{Change, End, JobId, JobRef, JobSpec, JobState, SignalTo, Timestamp, Token};
-use gq_proto::{Ask, Head, ListAsk, ReserveAsk, Selection};
+use gq_proto::{Ask, Head, ListAsk, PastAsk, ReserveAsk, Selection, UsageAsk, UsageBy};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, process::Stdio};
 
@@ -63,6 +63,11 @@ fn asks(lab: &Lab, job: u64, ended: u64) -> Vec<Ask> {
         "boot": "00000000000000000000000000000003", "beat": 1, "lowest": 1, "highest": 0, "ack_epoch": 0, "ack": 0});
     let reserve =
         ReserveAsk { name: "r".into(), start: Timestamp(9), end: Timestamp(1), ..ReserveAsk::default() };
+    let sums = UsageAsk {
+        select: PastAsk { jobs: vec![JobId(ended)], ..PastAsk::default() },
+        by: vec![UsageBy::Account, UsageBy::Name],
+        periods: Vec::new(),
+    };
     let cancel = |signal| Ask::Cancel { select: only(job), signal, to: SignalTo::All };
     vec![
         cancel(Some(10)),
@@ -91,6 +96,9 @@ fn asks(lab: &Lab, job: u64, ended: u64) -> Vec<Ask> {
         Ask::Priorities { select: only(job) },
         Ask::Shares,
         Ask::Metrics,
+        Ask::Past(PastAsk { jobs: vec![JobId(ended)], again: true, ..PastAsk::default() }),
+        Ask::Usage(sums.clone()),
+        Ask::Waits(sums),
         Ask::Node(serde_json::from_value::<Head>(head).unwrap()),
         Ask::Reload,
         Ask::Shutdown,
@@ -112,7 +120,10 @@ fn may(ask: &Ask) -> [bool; 6] {
         | Ask::Reservations
         | Ask::Priorities { .. }
         | Ask::Shares
-        | Ask::Metrics => [T; 6],
+        | Ask::Metrics
+        | Ask::Past(_)
+        | Ask::Usage(_)
+        | Ask::Waits(_) => [T; 6],
         Ask::Cancel { .. }
         | Ask::Hold { .. }
         | Ask::Release { .. }
@@ -163,6 +174,9 @@ fn line(ask: &Ask, job: u64) -> Option<String> {
         | Ask::Priorities { .. }
         | Ask::Shares
         | Ask::Metrics
+        | Ask::Past(_)
+        | Ask::Usage(_)
+        | Ask::Waits(_)
         | Ask::Node(_) => return None,
     })
 }
@@ -325,6 +339,20 @@ fn what_is_private_is_to_others_as_if_it_were_not_there() {
     for (user, sees) in [(other, false), (owner, true), (coordinator, true), (admin, true)] {
         let said = finish(lab.client_of(user, "gqctl").arg("reservations")).ok();
         assert_eq!(said.contains("theirs"), sees, "{}: {said}", user.name);
+    }
+    // So it is with what has ended and with what was used.
+    let acct = |user: &Owner, words: &[&str]| finish(lab.client_of(user, "gqacct").args(words)).ok();
+    let ran = |user: &Owner| acct(user, &["-h", "-S", "now-1day", "-o", "jobidraw"]).trim().to_owned();
+    let used = |user: &Owner| acct(user, &["usage", "-h", "--by=name,user", "-S", "now-1day"]);
+    for (user, sees) in
+        [(other, false), (stranger, false), (owner, true), (coordinator, true), (operator, true)]
+    {
+        assert_eq!(ran(user), if sees { over.id.to_string() } else { String::new() }, "{}", user.name);
+        assert_eq!(used(user).contains("MARK"), sees, "{}: {}", user.name, used(user));
+        let shown = finish(lab.client_of(user, "gqacct").args(["show", &over.id.to_string()]));
+        assert_eq!(shown.code, if sees { 0 } else { 4 }, "{}", user.name);
+        // The script and the environment are his own alone.
+        assert_eq!(shown.out.contains(SECRETS[0]), user.uid == owner.uid, "{}: {}", user.name, shown.out);
     }
     // To wait for it is not kept from him, but its tasks are.
     let depends =

@@ -4,6 +4,7 @@
 
 mod clients;
 mod cost;
+mod history;
 mod life;
 mod plan;
 mod queue;
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     let large = words.iter().any(|w| w == "--large");
     let known = [
         "--large", "raw", "submit", "jobs", "latency", "queue", "loss", "cost", "array", "chain", "plan",
-        "sim",
+        "sim", "history",
     ];
     if let Some(odd) = words.iter().find(|w| !known.contains(&w.as_str())) {
         eprintln!("scripts/bench: {odd:?} is not one of: {}", known.join(" "));
@@ -66,6 +67,9 @@ fn main() -> ExitCode {
     }
     if wants("plan") {
         plan::rows();
+    }
+    if wants("history") {
+        history::rows();
     }
     if wants("sim") {
         sim::rows();

@@ -1,6 +1,7 @@
-//! The commands of users and admins: what `gqsub`, `gqstat`, `gqcancel` and `gqctl` do. They ask `gqd` and show what it
+//! The commands of users and admins: what `gqsub`, `gqstat`, `gqacct`, `gqcancel` and `gqctl` do. They ask `gqd` and show what it
 //! answers; they decide nothing about the queue.
 
+pub mod acct;
 pub mod cancel;
 pub mod ctl;
 mod escape;

@@ -26,6 +26,7 @@ const DAEMON_CODES: &[(&str, &str)] = &[
 const PAGES: &[(&str, &str)] = &[
     ("gqsub", "1"),
     ("gqstat", "1"),
+    ("gqacct", "1"),
     ("gqcancel", "1"),
     ("gqsim", "1"),
     ("gq.conf", "5"),

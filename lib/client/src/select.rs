@@ -7,7 +7,7 @@ use gq_model::{JobRef, JobState, Uid};
 use gq_proto::{JobView, Selection};
 
 /// Splits a list at its commas (not at those in brackets) and blanks.
-fn split(list: &str) -> Vec<&str> {
+pub(crate) fn split(list: &str) -> Vec<&str> {
     let mut depth = 0u32;
     list.split(|c: char| {
         match c {

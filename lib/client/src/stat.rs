@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod used;
 mod watch;
 mod why;
 

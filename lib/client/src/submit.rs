@@ -2,7 +2,7 @@
 
 mod around;
 mod hand_over;
-mod rerun;
+pub(crate) mod rerun;
 #[cfg(test)]
 mod tests;
 mod wait;

@@ -2,7 +2,7 @@
 
 use gq_cluster::{Booked, Booking};
 use gq_engine::{Answer, Effect, NodeReport, Order, Refusal, RefusalKind, Selection};
-use gq_model::{Epoch, Seq};
+use gq_model::{Epoch, MAX_CARDS_USED, Seq};
 use gq_proto::{Failure, Head, OrderBody, Reply, Report, ReportBody, StopWhy, unseal};
 
 pub(crate) fn refusal(refusal: Refusal) -> gq_proto::Refusal {
@@ -113,7 +113,9 @@ pub fn report(body: ReportBody) -> NodeReport {
         ReportBody::Suspended { key, at } => NodeReport::Suspended(key, at),
         ReportBody::Resumed { key, at } => NodeReport::Resumed(key, at),
         ReportBody::Exited { key, at } => NodeReport::Exited(key, at),
-        ReportBody::Ended { key, outcome, started, ended, epilog } => {
+        ReportBody::Ended { key, mut outcome, started, ended, epilog } => {
+            // Kept with the job for ever: no more of it than a node of ours would say.
+            outcome.measured(|used| used.cards.truncate(MAX_CARDS_USED));
             NodeReport::Ended { key, outcome, started, ended, epilog }
         }
         ReportBody::Refused { key, fault, reason, detail } => {

@@ -189,6 +189,9 @@ impl Door {
                 Ask::List(list) => self.list(conn, uid, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, uid, &select)?,
                 Ask::Shares => self.shares(conn, uid)?,
+                Ask::Past(select) => self.list_runs(conn, uid, &select)?,
+                Ask::Usage(usage) => self.usage(conn, uid, &usage)?,
+                Ask::Waits(usage) => self.waits(conn, uid, &usage)?,
                 Ask::Wait { job, progress, hopeless } => {
                     drop(place);
                     guest.waits(true);
@@ -276,6 +279,9 @@ impl Door {
             Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
+            | Ask::Past(_)
+            | Ask::Usage(_)
+            | Ask::Waits(_)
             | Ask::Wait { .. }
             | Ask::Node(_)
             | Ask::Shutdown => {
@@ -448,6 +454,9 @@ const fn is_listing(ask: &Ask) -> bool {
         Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
+            | Ask::Past(_)
+            | Ask::Usage(_)
+            | Ask::Waits(_)
             | Ask::Nodes
             | Ask::Partitions
             | Ask::Reservations

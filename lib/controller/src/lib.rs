@@ -26,6 +26,7 @@ mod messages;
 mod meters;
 mod metrics;
 mod parts;
+mod past;
 mod policy;
 mod post;
 mod program;

@@ -112,6 +112,7 @@ impl<'a> Face<'a> {
             gpus: Vec::new(),
             exit_code: None,
             signal: None,
+            used: None,
             run: run.0,
             restarts: 0,
             stage: None,
@@ -297,7 +298,7 @@ pub(crate) fn state_of(board: &Board, run: &Run) -> JobState {
     if blind { JobState::Unknown } else { run.state() }
 }
 
-fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
+pub(crate) fn gpus(node: &NodeName, cards: &[CardUse]) -> Vec<GpuView> {
     let gpu = |card: &CardUse| GpuView {
         node: node.clone(),
         index: card.index,
@@ -335,6 +336,7 @@ pub(crate) fn ended_alike(new: &NewJob, alike: &Alike) -> JobView {
         view.nodes.clear();
         view.gpus.clear();
         view.suspended_before = 0;
+        view.used = None;
         view.reason_detail = None;
     }
     view
@@ -363,6 +365,7 @@ pub(crate) fn ended_task(new: &NewJob, run: &EndedRun) -> JobView {
     view.gpus = run.node.as_ref().map(|node| gpus(node, &run.cards)).unwrap_or_default();
     view.exit_code = run.outcome.exit_code;
     view.signal = run.outcome.signal;
+    view.used.clone_from(&run.outcome.used);
     view
 }
 

@@ -53,6 +53,23 @@ impl<'a> Viewer<'a> {
             || (uid.is_none() && account.is_some_and(|name| self.is_of(name)))
     }
 
+    /// Whose runs he sees, where not everybody's: his own, and those on these accounts.
+    pub(crate) fn seen_jobs(&self) -> Option<(Uid, Vec<String>)> {
+        (!self.sees_all()).then(|| self.own())
+    }
+
+    /// Whose runs count in sums of use that he sees, where not everybody's; `of_jobs`: whether the sums tell of jobs.
+    pub(crate) fn seen_use(&self, of_jobs: bool) -> Option<(Uid, Vec<String>)> {
+        let is_private = self.policy.private.usage || (of_jobs && self.policy.private.jobs);
+        (is_private && self.role < Role::Operator).then(|| self.own())
+    }
+
+    /// He, and the accounts that he coordinates.
+    fn own(&self) -> (Uid, Vec<String>) {
+        let accounts = self.policy.accounts.iter().map(|account| &account.name);
+        (self.uid, accounts.filter(|name| self.policy.coordinates(self.uid, Some(name))).cloned().collect())
+    }
+
     /// Whether he is a member of an account, or of one below it.
     fn is_of(&self, name: &str) -> bool {
         let mut mine = self.policy.accounts.iter().filter(|account| account.users.contains(&self.uid));

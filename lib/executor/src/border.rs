@@ -27,6 +27,7 @@ pub fn from_disk(record: disk::Record) -> core::Record {
         disk::Record::Refused { key, fault, reason, detail } => {
             core::Record::Refused { key, fault, reason, detail }
         }
+        disk::Record::Vacated { key, used, at } => core::Record::Vacated { key, used, at },
         disk::Record::Acked { key } => core::Record::Acked { key },
     }
 }
@@ -81,6 +82,7 @@ pub fn to_disk(record: core::Record) -> Option<disk::Record> {
         core::Record::Refused { key, fault, reason, detail } => {
             disk::Record::Refused { key, fault, reason, detail }
         }
+        core::Record::Vacated { key, used, at } => disk::Record::Vacated { key, used, at },
         core::Record::Acked { key } => disk::Record::Acked { key },
         core::Record::Life { .. }
         | core::Record::Up { .. }

@@ -1,7 +1,13 @@
 //! One thread that looks at the cards and cuts them: at the start, once a minute, when the conf was read again, before a run is given some
-//! and after it has had them; and at the memory of those that are shared, every second. A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
+//! and after it has had them; and every second at what runs use of them. A driver that hangs holds up nothing else. It decides neither who gets a slice nor where it lies.
 
-use crate::{event::Event, fitting::fit, health::is_on, sharing::Sharer};
+use crate::{
+    event::Event,
+    fitting::fit,
+    health::is_on,
+    meter::{Held, Meter},
+    sharing::Sharer,
+};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use gq_gpu::{Found, Look, Nvml, User};
 use gq_model::{Card, CardHealth, CardUse, RunKey};
@@ -19,7 +25,7 @@ const EVERY_FAILING: Duration = Duration::from_secs(10);
 /// for a moment longer than it lives.
 const LEAVING: Duration = Duration::from_secs(10);
 const LEAVING_LOOK: Duration = Duration::from_millis(200);
-/// How often is looked how much of the cards that are shared is used.
+/// How often is looked how much of the cards is used that runs hold.
 const WATCH: Duration = Duration::from_secs(1);
 /// Most wishes that wait for the thread.
 const MAX_WISHES: usize = 256;
@@ -37,6 +43,20 @@ pub struct Declared {
     pub set_back: bool,
 }
 
+/// What is watched between looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The runs that share cards: how much of their memory each uses is told.
+    pub sharers: Vec<Sharer>,
+    /// All that runs hold: what is used of it is measured.
+    pub held: Vec<Held>,
+}
+
+impl Watch {
+    /// Nothing at all.
+    pub const NOTHING: Self = Self { sharers: Vec::new(), held: Vec::new() };
+}
+
 /// What the thread is asked for.
 #[derive(Debug)]
 pub enum Wish {
@@ -51,8 +71,8 @@ pub enum Wish {
         /// What others hold.
         held: Vec<CardUse>,
     },
-    /// Watch what is used of the cards that these runs share.
-    Watch(Vec<Sharer>),
+    /// Watch what is used of the cards that runs hold.
+    Watch(Watch),
     /// See that nobody uses the cards of a run that has ended.
     Vacate {
         /// Which run.
@@ -77,6 +97,8 @@ pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wis
         known: Vec::new(),
         leaving: Vec::new(),
         sharers: Vec::new(),
+        meter: Meter::default(),
+        watch_due: Instant::now(),
     };
     std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
@@ -93,6 +115,10 @@ struct Looker {
     leaving: Vec<Leaving>,
     /// Runs that share cards.
     sharers: Vec<Sharer>,
+    /// What runs use of what they hold.
+    meter: Meter,
+    /// When that is looked at next.
+    watch_due: Instant,
 }
 
 /// A run that is to be launched: what it is to hold, what others hold.
@@ -119,6 +145,7 @@ impl Looker {
     /// One look, and what waited for it. Says whether anything was cut, so that the next look is due at once.
     fn round(&mut self, fits: Vec<Fit>, events: &Sender<Event>) -> Result<bool, Deaf> {
         events.send(Event::Looking)?;
+        self.read_energy();
         let (found, look) = self.look();
         events.send(Event::Looked(look.clone()))?;
         let now = Instant::now();
@@ -139,7 +166,7 @@ impl Looker {
         let gone: Vec<Leaving> = gone;
         for (key, cards, _) in gone {
             self.set_back(&cards);
-            events.send(Event::Vacated(key))?;
+            events.send(Event::Vacated(key, self.meter.take(key)))?;
         }
         let mut touched = false;
         for (key, cards, held) in fits {
@@ -163,7 +190,7 @@ impl Looker {
         }
     }
 
-    /// Waits until the next look is due, and takes in what it is for; meanwhile it watches the cards that are shared. False when nobody wants
+    /// Waits until the next look is due, and takes in what it is for; meanwhile it watches what is used. False when nobody wants
     /// a look any more.
     fn wait(
         &mut self,
@@ -178,19 +205,23 @@ impl Looker {
             (true, false) => EVERY_FAILING,
         };
         let due = Instant::now() + pause;
-        let mut watch = Instant::now() + WATCH;
         loop {
-            match wishes.recv_deadline(if self.sharers.is_empty() { due } else { due.min(watch) }) {
-                Ok(Wish::Watch(sharers)) => self.sharers = sharers,
+            let is_idle = self.sharers.is_empty() && self.meter.is_idle();
+            match wishes.recv_deadline(if is_idle { due } else { due.min(self.watch_due) }) {
+                Ok(Wish::Watch(watch)) => {
+                    self.begin_to_watch(watch);
+                    if self.meter.owes_energy() {
+                        events.send(Event::Looking)?;
+                        self.read_energy();
+                        events.send(Event::Rests)?;
+                    }
+                }
                 Ok(wish) => {
                     self.take(wish, fits);
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= due => return Ok(true),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.watch(events)?;
-                    watch = Instant::now() + WATCH;
-                }
+                Err(RecvTimeoutError::Timeout) => self.watch(events)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
             }
         }
@@ -200,12 +231,31 @@ impl Looker {
         Ok(true)
     }
 
-    /// Looks how much is used of the cards that are shared.
-    fn watch(&self, events: &Sender<Event>) -> Result<(), Deaf> {
+    fn begin_to_watch(&mut self, watch: Watch) {
+        let Watch { sharers, held } = watch;
+        if self.sharers.is_empty() && self.meter.is_idle() {
+            self.watch_due = Instant::now() + WATCH;
+        }
+        self.sharers = sharers;
+        self.meter.hold(held);
+    }
+
+    /// Reads the energy of cards that runs have got or given back.
+    fn read_energy(&mut self) {
+        let driver = &self.driver;
+        self.meter.read_energy(|uuid| driver.as_ref()?.energy(uuid));
+    }
+
+    /// Looks how much is used of the cards that runs hold.
+    fn watch(&mut self, events: &Sender<Event>) -> Result<(), Deaf> {
+        self.watch_due = Instant::now() + WATCH;
         let Some(nvml) = &self.driver else { return Ok(()) };
         events.send(Event::Looking)?;
-        let uuids: BTreeSet<&str> = self.sharers.iter().map(|sharer| sharer.uuid.as_str()).collect();
-        events.send(Event::Used(nvml.used(uuids.into_iter())))?;
+        self.meter.look(nvml, &self.sharers);
+        if !self.sharers.is_empty() {
+            let uuids: BTreeSet<&str> = self.sharers.iter().map(|sharer| sharer.uuid.as_str()).collect();
+            events.send(Event::Used(nvml.used(uuids.into_iter())))?;
+        }
         events.send(Event::Rests)?;
         Ok(())
     }
@@ -219,9 +269,12 @@ impl Looker {
                 }
                 self.declared = declared;
             }
-            Wish::Watch(sharers) => self.sharers = sharers,
+            Wish::Watch(watch) => self.begin_to_watch(watch),
             Wish::Fit { key, cards, held } => fits.push((key, cards, held)),
-            Wish::Vacate { key, cards } => self.leaving.push((key, cards, Instant::now() + LEAVING)),
+            Wish::Vacate { key, cards } => {
+                self.meter.end(key);
+                self.leaving.push((key, cards, Instant::now() + LEAVING));
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use crate::{fitting::Misfit, link::Out};
 use crossbeam_channel::Sender;
 use gq_gpu::{Look, Used};
 use gq_host::Account;
-use gq_model::{Beat, CardUse, RunKey, Seq, Uid};
+use gq_model::{Beat, CardUse, CardUsed, RunKey, Seq, Uid};
 use gq_proto::{Head, Order};
 use std::io;
 
@@ -28,8 +28,8 @@ pub enum Event {
     Used(Vec<Used>),
     /// The cards of a run are there, slices with their UUIDs; or why not.
     Fitted(RunKey, Result<Vec<CardUse>, Misfit>),
-    /// The cards of a run that has ended were looked at; whoever uses them still was waited for.
-    Vacated(RunKey),
+    /// The cards of a run that has ended were looked at; whoever uses them still was waited for. With what it used of them.
+    Vacated(RunKey, Vec<CardUsed>),
     /// The driver is asked nothing at present.
     Rests,
     /// A uid was looked up: its account, if it has one, or why nobody knows.

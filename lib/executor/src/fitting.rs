@@ -1,7 +1,7 @@
 //! Runs that wait for their cards to be looked at, before they have them and after, and how slices come to be: those that are ordered by place
 //! are cut, those that are ordered by UUID must be there. The deciding thread keeps the waiting; the thread that looks at cards does the rest.
 
-use crate::{cards::Wish, sharing::Sharer};
+use crate::cards::{Watch, Wish};
 use crossbeam_channel::Sender;
 use gq_gpu::Nvml;
 use gq_model::{Assignment, Card, CardUse, Reason, RunKey};
@@ -35,14 +35,14 @@ pub struct Fitting {
     waiting: BTreeMap<RunKey, (Box<Assignment>, Instant)>,
     /// Runs that have ended and whose cards are looked at.
     leaving: BTreeSet<RunKey>,
-    /// The runs that share cards, as was told last.
-    sharers: Vec<Sharer>,
+    /// What is to be watched, as was told last.
+    watched: Watch,
 }
 
 impl Fitting {
     /// Asks the thread that looks at cards.
     pub const fn asking(ask: Sender<Wish>) -> Self {
-        Self { ask, waiting: BTreeMap::new(), leaving: BTreeSet::new(), sharers: Vec::new() }
+        Self { ask, waiting: BTreeMap::new(), leaving: BTreeSet::new(), watched: Watch::NOTHING }
     }
 
     /// Has the cards of a run looked at, and its slices cut or looked for; false when that must be tried again. `held`: what other runs hold.
@@ -95,10 +95,10 @@ impl Fitting {
         late
     }
 
-    /// Tells the thread that looks at cards who shares some, when these are others than before; again later when it is busy.
-    pub fn watch(&mut self, sharers: Vec<Sharer>) {
-        if sharers != self.sharers && self.ask.try_send(Wish::Watch(sharers.clone())).is_ok() {
-            self.sharers = sharers;
+    /// Tells the thread that looks at cards what to watch, when it is something else than before; again later when it is busy.
+    pub fn watch(&mut self, watch: Watch) {
+        if watch != self.watched && self.ask.try_send(Wish::Watch(watch.clone())).is_ok() {
+            self.watched = watch;
         }
     }
 

@@ -125,6 +125,15 @@ impl Health {
         Devices::of_run(self.look.cards.iter().any(|card| card.minor.is_some()), &own)
     }
 
+    /// The UUID of the slice that a run holds by its place alone.
+    pub fn slice_at(&self, held: &CardUse) -> Option<String> {
+        let card = self.look.cards.iter().find(|card| card.index == held.index)?;
+        let is_it = |slice: &&gq_model::Slice| {
+            held.slice.as_ref() == Some(&slice.profile) && slice.placement == held.placement
+        };
+        card.slices.iter().find(is_it)?.uuid.clone()
+    }
+
     /// The cards as they are to be told, when runs hold `held`.
     pub fn cards(&self, held: &[CardUse]) -> Vec<Card> {
         let mut cards = self.look.cards.clone();

@@ -166,7 +166,7 @@ impl Household {
             self.take(event, &mut todo)?;
         }
         self.settle(todo)?;
-        self.watch_shares();
+        self.watch_cards();
         Ok(())
     }
 
@@ -213,9 +213,9 @@ impl Household {
             Event::Used(used) => self.weigh(&used, todo),
             Event::Rests => self.health.rests(),
             Event::Fitted(key, fitted) => self.fitted(key, fitted, todo),
-            Event::Vacated(key) => {
+            Event::Vacated(key, used) => {
                 if self.fitting.left(key) {
-                    self.vacated(key, todo);
+                    self.vacated(key, used, todo);
                 }
             }
             Event::Account(uid, found) => self.account_told(uid, &found, todo),
@@ -390,7 +390,7 @@ impl Household {
         self.ballast.look();
         self.tell_trouble(&mut todo);
         self.settle(todo)?;
-        self.watch_shares();
+        self.watch_cards();
         self.shorten_log()
     }
 

@@ -1,11 +1,12 @@
 //! Launching a run that is to be launched: its cards, its user's account, its folder, its supervisor. A run waits for its cards and
 //! its account; the deciding thread never does. And what comes after it: its cards are looked at before they are given on.
 
-use crate::{accounts::Entry, fitting::Misfit, household::Household, sharing::Sharer};
+use crate::{accounts::Entry, cards::Watch, fitting::Misfit, household::Household, sharing::Sharer};
+use gq_daemon::now;
 use gq_failpoint::{Step, step};
 use gq_gpu::Used;
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
-use gq_model::{Assignment, CardUse, Reason, RunKey, Uid};
+use gq_model::{Assignment, CardUse, CardUsed, Reason, RunKey, Uid};
 use gq_nodecore::{Effect, Input, Serves};
 use gq_nodelog::LogError;
 use std::{
@@ -86,18 +87,18 @@ impl Household {
         let held = self.runs.held_by(key);
         let real: Vec<CardUse> = held.iter().filter(|one| self.health.is_real(one)).cloned().collect();
         if real.is_empty() || self.health.hangs() {
-            self.vacated(key, todo);
+            self.vacated(key, Vec::new(), todo);
         } else if !self.fitting.leave(key, real) {
             self.loose.later.push(Effect::Vacate(key));
         }
     }
 
-    /// The cards of a run that has ended were looked at, or cannot be.
-    pub(crate) fn vacated(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+    /// The cards of a run that has ended were looked at, or cannot be; `used`: what it used of them.
+    pub(crate) fn vacated(&mut self, key: RunKey, used: Vec<CardUsed>, todo: &mut Vec<Effect>) {
         self.runs.release(key);
         self.health.left(key);
         self.tell_cards(todo);
-        self.decide(Input::Vacated { key }, todo);
+        self.decide(Input::Vacated { key, used, at: now() }, todo);
     }
 
     /// Tells the cards as they are now, by the last look and by what runs hold.
@@ -111,10 +112,11 @@ impl Household {
         self.runs.sharers(|key| self.node.lives(key), |key| self.site.group(key))
     }
 
-    /// Has the cards watched that are shared now.
-    pub(crate) fn watch_shares(&mut self) {
-        let sharers = self.sharers();
-        self.fitting.watch(sharers);
+    /// Has the cards watched that runs hold now, and above all those that are shared.
+    pub(crate) fn watch_cards(&mut self) {
+        let held = self.runs.held_by_name(|key| self.node.lives(key), |card| self.health.slice_at(card));
+        let watch = Watch { sharers: self.sharers(), held };
+        self.fitting.watch(watch);
     }
 
     /// Finds out who uses more of a card's memory than he declared.
@@ -141,7 +143,7 @@ impl Household {
             self.not_fitted(key, Misfit::gone(DRIVER_HANGS.to_owned()), todo);
         }
         for key in leaving {
-            self.vacated(key, todo);
+            self.vacated(key, Vec::new(), todo);
         }
         self.tell_cards(todo);
     }

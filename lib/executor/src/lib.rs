@@ -3,7 +3,7 @@
 //!
 //! One thread decides and acts (`household`). Others wait for it: `watcher` for the log and for supervisors, `link` (or
 //! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver (and to cut cards), `accounts` for
-//! the directory of users. `fitting` says which runs wait for their cards, `health` how those are.
+//! the directory of users. `fitting` says which runs wait for their cards, `health` how those are, `meter` what is used of them.
 
 mod accounts;
 mod ballast;
@@ -22,6 +22,7 @@ mod household;
 mod launch;
 mod life;
 mod link;
+mod meter;
 mod runs;
 mod sharing;
 mod site;

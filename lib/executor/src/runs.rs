@@ -1,7 +1,7 @@
 //! What is known of each run outside the node's mind: its supervisor's process, how its processes are found when
 //! that supervisor is dead, and the cards it was given. It never says what state a run is in.
 
-use crate::{sharing::Sharer, watcher::Watcher};
+use crate::{meter::Held, sharing::Sharer, watcher::Watcher};
 use gq_host::{Control, Group, Remains, Supervisor, run_marker};
 use gq_model::{Assignment, CardUse, RunKey, Uid};
 use gq_nodelog::{Record, Taken};
@@ -59,7 +59,8 @@ impl Runs {
             | Record::Resumed { .. }
             | Record::Exited { .. }
             | Record::Ended { .. }
-            | Record::Refused { .. } => {}
+            | Record::Refused { .. }
+            | Record::Vacated { .. } => {}
         }
     }
 
@@ -113,6 +114,25 @@ impl Runs {
     pub fn held_beside(&self, key: Option<RunKey>, lives: impl Fn(RunKey) -> bool) -> Vec<CardUse> {
         let others = self.held.iter().filter(|(other, _)| Some(**other) != key && lives(**other));
         others.flat_map(|(_, cards)| cards.iter().cloned()).collect()
+    }
+
+    /// What the runs hold that live, as `lives` says, by its UUID; `slice_at` tells that of a slice that is known by its place, as after a new
+    /// start.
+    pub fn held_by_name(
+        &self,
+        lives: impl Fn(RunKey) -> bool,
+        slice_at: impl Fn(&CardUse) -> Option<String>,
+    ) -> Vec<Held> {
+        let live = self.held.iter().filter(|(key, _)| lives(**key));
+        let held = live.flat_map(|(key, cards)| cards.iter().map(|card| (*key, card)));
+        let named = |(key, card): (RunKey, &CardUse)| {
+            // Before its supervisor is up, another slice may lie there.
+            let is_cut = self.facts.get(&key).is_some_and(|facts| facts.up.is_some());
+            let found = if card.uuid.is_none() && is_cut { slice_at(card) } else { None };
+            let card = CardUse { uuid: card.uuid.clone().or(found), ..card.clone() };
+            Held::of(key, &card)
+        };
+        held.filter_map(named).collect()
     }
 
     /// The runs that share cards which the driver knows and that live, as `lives` says; `group` tells their control groups.

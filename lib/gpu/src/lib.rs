@@ -7,6 +7,7 @@ mod cut;
 mod declared;
 mod grid;
 mod links;
+mod measure;
 mod nvml;
 mod roster;
 mod setback;
@@ -15,5 +16,6 @@ mod users;
 
 pub use cut::CutError;
 pub use declared::merge;
+pub use measure::Measure;
 pub use nvml::{Found, Look, Nvml, open};
 pub use users::{Used, User};

@@ -11,7 +11,7 @@ mod place;
 pub use place::Limits;
 pub(crate) use place::unless_gone;
 
-use gq_model::{Bound, RunKey};
+use gq_model::{Bound, MiB, RunKey};
 use hierarchy::{Hierarchy, hierarchies, place};
 use place::Place;
 use serde::{Deserialize, Serialize};
@@ -196,6 +196,12 @@ impl Group {
         Ok(true)
     }
 
+    /// What its processes used so far, as far as it tells: their time on cpus, in microseconds, and the most memory that they had together.
+    pub fn spent(&self) -> (Option<u64>, Option<MiB>) {
+        let cpu = self.usual().find_map(Place::cpu_time);
+        (cpu, self.bounding(Bound::Memory).and_then(Place::most_memory))
+    }
+
     /// Whether a process of it was killed because its memory was not enough.
     pub fn ran_out_of_memory(&self) -> bool {
         self.bounding(Bound::Memory).is_some_and(Place::ran_out_of_memory)
@@ -214,7 +220,6 @@ impl Group {
 mod tests {
     use super::*;
     use crate::devices::Devices;
-    use gq_model::MiB;
 
     #[test]
     fn a_run_is_found_in_the_group_for_its_suspension_where_there_is_no_other() {

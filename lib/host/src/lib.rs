@@ -56,7 +56,7 @@ pub use stdio::{
 pub use survivors::{Survivor, survivors};
 pub use sweep::{ENV_MARKER, Remains, is_of_run, run_marker, sweep};
 pub use tree::{
-    Reaped, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendant,
+    Reaped, Spent, WaitedFor, has_ended, kill_descendants, kill_group, reap_children, signal_descendant,
     signal_descendants, signal_descendants_but, stop_descendants,
 };
 pub use user::Account;

@@ -2,6 +2,7 @@
 //! and groups it makes for itself. Nothing here can reach a process that does not.
 
 use crate::process::{Stat, all, pidfd_open, pidfd_signal, stat};
+use gq_model::MiB;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -27,11 +28,40 @@ pub enum WaitedFor {
     },
 }
 
+/// What processes used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Their time on cpus together, in microseconds.
+    pub cpu: u64,
+    /// The most memory that one of them had.
+    pub memory: MiB,
+}
+
+impl Spent {
+    /// Adds what others used.
+    pub fn add(&mut self, other: Self) {
+        self.cpu = self.cpu.saturating_add(other.cpu);
+        self.memory = self.memory.max(other.memory);
+    }
+
+    /// From what the kernel says of a child that was waited for; those that it waited for itself are in it.
+    fn of(usage: &libc::rusage) -> Self {
+        let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+        let time = |of: libc::timeval| {
+            unsigned(of.tv_sec).saturating_mul(1_000_000).saturating_add(unsigned(of.tv_usec))
+        };
+        let cpu = time(usage.ru_utime).saturating_add(time(usage.ru_stime));
+        Self { cpu, memory: MiB(unsigned(usage.ru_maxrss).div_ceil(1024)) }
+    }
+}
+
 /// What a reaping gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
     /// The children that had ended, and how.
     pub ended: Vec<(u32, WaitedFor)>,
+    /// What they used.
+    pub spent: Spent,
     /// Whether any child is left. Below a subreaper: whether any descendant is.
     pub left: bool,
 }
@@ -44,9 +74,11 @@ pub fn reap_children() -> io::Result<Reaped> {
     let mut reaped = Reaped::default();
     loop {
         let mut status = 0;
+        // SAFETY: numbers alone, of which zero is one.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // The raw call: the wrapper of `nix` knows no real-time signal, and would lose a child that one of them ended.
-        // SAFETY: `status` outlives the call.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        // SAFETY: `status` and `usage` outlive the call.
+        let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG | libc::__WALL, &raw mut usage) };
         match u32::try_from(pid) {
             Ok(0) => {
                 reaped.left = true;
@@ -55,6 +87,7 @@ pub fn reap_children() -> io::Result<Reaped> {
             Ok(pid) => {
                 if let Some(how) = waited_for(status) {
                     reaped.ended.push((pid, how));
+                    reaped.spent.add(Spent::of(&usage));
                 }
             }
             Err(_) => match io::Error::last_os_error() {

@@ -3,7 +3,7 @@
 //! No clock, no file, no thread. What is written here is a *word*; what a word looks like on the wire is `gq-proto`'s
 //! business and on disk `gq-store`'s, except for three documents that are handed through unread and therefore carry
 //! their own serial form: [`JobSpec`] (what a user asked), [`Assignment`] (what a run is and holds) and [`Outcome`]
-//! (how it ended).
+//! (how it ended, and what it used).
 #![no_std]
 extern crate alloc;
 
@@ -27,6 +27,7 @@ mod size;
 mod spec;
 mod state;
 mod units;
+mod used;
 
 pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_SCATTER, MAX_TASKS};
 pub use assignment::{ArrayBounds, Assignment, EndReason, MAX_ASSIGNMENT, SignalTo, Stage};
@@ -55,3 +56,4 @@ pub use spec::{
 };
 pub use state::{End, JobState};
 pub use units::{MiB, Seconds, Timestamp};
+pub use used::{CardUsed, MAX_CARDS_USED, Used};

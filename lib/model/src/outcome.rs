@@ -1,7 +1,7 @@
 //! Outcomes: how a run ended, as its supervisor saw it.
 
-use crate::{End, Reason};
-use alloc::string::String;
+use crate::{End, Reason, Used};
+use alloc::{boxed::Box, string::String};
 use serde::{Deserialize, Serialize};
 
 /// Whose fault it is that a run did not start.
@@ -29,12 +29,22 @@ pub struct Outcome {
     /// Details for people: a path, an error. Empty when there are none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// What it used, as far as its node measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Box<Used>>,
 }
 
 impl Outcome {
     /// An outcome of a run whose script did not come to exit by itself.
     pub fn without_exit(end: End, reason: Reason, detail: impl Into<String>) -> Self {
-        Self { end, reason, exit_code: None, signal: None, detail: detail.into() }
+        Self { end, reason, exit_code: None, signal: None, detail: detail.into(), used: None }
+    }
+
+    /// Adds to what it used.
+    pub fn measured(&mut self, add: impl FnOnce(&mut Used)) {
+        let mut used = self.used.take().unwrap_or_default();
+        add(&mut used);
+        self.used = Some(used).filter(|used| !used.is_empty());
     }
 
     /// The exit code a waiting client ends with: the script's own, 128 + n for signal n, else 1 (0 when completed).

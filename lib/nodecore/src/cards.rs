@@ -2,11 +2,11 @@
 //! decides whether a card fails.
 
 use crate::{
-    Effect, Node, Report,
+    Effect, Node, Record, Report,
     run::{Run, Stage},
 };
 use alloc::vec::Vec;
-use gq_model::{Card, RunKey};
+use gq_model::{Card, CardUsed, RunKey, Timestamp};
 
 impl Node {
     /// Takes in a look at the cards. What they are is told when the report of them before is acknowledged, so that a card that comes and goes
@@ -46,11 +46,28 @@ impl Node {
         }
     }
 
-    /// The cards of a run that has ended were looked at.
-    pub(crate) fn vacated(&mut self, key: RunKey, todo: &mut Vec<Effect>) {
+    /// The cards of a run that has ended were looked at. What was measured of them stands in the log, since its end may be said by a later life.
+    pub(crate) fn vacated(
+        &mut self,
+        key: RunKey,
+        used: Vec<CardUsed>,
+        at: Timestamp,
+        todo: &mut Vec<Effect>,
+    ) {
         let Some(Run { stage: Stage::Vacating(end), .. }) = self.runs.get(&key) else { return };
-        let end = end.clone();
+        let mut end = end.clone();
+        if !used.is_empty() {
+            todo.push(Effect::Append(Record::Vacated { key, used: used.clone(), at }));
+        }
+        add_use(&mut end, used, at);
         self.tell_cards_first();
         self.say_end(key, end, todo);
+    }
+}
+
+/// Adds to the end of a run what it used of its cards, and when they were free.
+pub(crate) fn add_use(end: &mut Report, cards: Vec<CardUsed>, at: Timestamp) {
+    if let Report::Ended { outcome, .. } = end {
+        outcome.measured(|used| (used.cards, used.released) = (cards, Some(at)));
     }
 }

@@ -157,7 +157,7 @@ impl Node {
                 self.trouble.1 = why;
                 self.tell_trouble();
             }
-            Input::Vacated { key } => self.vacated(key, &mut todo),
+            Input::Vacated { key, used, at } => self.vacated(key, used, at, &mut todo),
         }
         todo
     }
@@ -399,7 +399,7 @@ impl Node {
                 self.over(key, Report::Refused { key, fault, reason, detail }, todo);
             }
             // Written by the node itself, which knows.
-            Record::Life { .. } | Record::Taken { .. } | Record::Acked { .. } => {}
+            Record::Life { .. } | Record::Taken { .. } | Record::Vacated { .. } | Record::Acked { .. } => {}
         }
     }
 
@@ -502,13 +502,15 @@ impl Node {
     fn end_with(
         &mut self,
         key: RunKey,
-        outcome: Outcome,
+        mut outcome: Outcome,
         at: Timestamp,
         epilog: Option<String>,
         todo: &mut Vec<Effect>,
     ) {
         let run = self.runs.get(&key);
         let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
+        let released = run.and_then(|run| run.boot).map(|_| at);
+        outcome.measured(|used| used.released = released);
         let record = Record::Ended { key, outcome: outcome.clone(), started, ended, epilog: epilog.clone() };
         todo.push(Effect::Append(record));
         self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);

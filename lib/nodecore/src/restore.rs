@@ -3,6 +3,7 @@
 
 use crate::{
     Identity, Node, Order, Record, Report,
+    cards::add_use,
     run::{Run, Stage},
     wishes::control,
 };
@@ -80,6 +81,11 @@ impl Node {
             }
             Record::Refused { key, fault, reason, detail } => {
                 self.restore_end(key, Report::Refused { key, fault, reason, detail });
+            }
+            Record::Vacated { key, used, at } => {
+                if let Some(Run { stage: Stage::Over { end, .. }, .. }) = self.runs.get_mut(&key) {
+                    add_use(end, used, at);
+                }
             }
             Record::Acked { key } => {
                 self.runs.remove(&key);

@@ -3,8 +3,8 @@
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::fmt;
 use gq_model::{
-    Assignment, Beat, BootId, Bound, Card, EndReason, Epoch, Fault, MiB, NodeId, NodeName, Outcome, Reason,
-    RunKey, Seconds, Seq, SignalTo, Timestamp, Uid,
+    Assignment, Beat, BootId, Bound, Card, CardUsed, EndReason, Epoch, Fault, MiB, NodeId, NodeName, Outcome,
+    Reason, RunKey, Seconds, Seq, SignalTo, Timestamp, Uid,
 };
 
 /// Whose jobs a node runs.
@@ -162,6 +162,15 @@ pub enum Record {
         /// Details for people.
         detail: String,
     },
+    /// The cards of a run that has ended are free, and what it used of them was measured.
+    Vacated {
+        /// Which run.
+        key: RunKey,
+        /// What it used of them.
+        used: Vec<CardUsed>,
+        /// When they were free.
+        at: Timestamp,
+    },
     /// The end of a run was acknowledged; nothing more is owed.
     Acked {
         /// Which run.
@@ -274,6 +283,10 @@ pub enum Input {
     Vacated {
         /// Which run.
         key: RunKey,
+        /// What it used of them, as far as this life of the node has seen it.
+        used: Vec<CardUsed>,
+        /// Now.
+        at: Timestamp,
     },
 }
 

@@ -309,7 +309,8 @@ fn note(acked: &mut BTreeSet<RunKey>, seen: &mut BTreeSet<RunKey>, record: &Reco
         | Record::Resumed { key, .. }
         | Record::Exited { key, .. }
         | Record::Ended { key, .. }
-        | Record::Refused { key, .. } => {
+        | Record::Refused { key, .. }
+        | Record::Vacated { key, .. } => {
             seen.insert(*key);
         }
         Record::Life { .. } | Record::Taken { .. } => {}

@@ -1,14 +1,14 @@
 //! Records: what stands in the node's log. A type family of its own; the documents of `gq-model` are embedded as they are.
 
 use gq_model::{
-    Assignment, BootId, EndReason, Epoch, Fault, NodeId, Outcome, Reason, RunKey, Seconds, Seq, SignalTo,
-    Timestamp,
+    Assignment, BootId, CardUsed, EndReason, Epoch, Fault, NodeId, Outcome, Reason, RunKey, Seconds, Seq,
+    SignalTo, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 /// The version of all records. A log of a newer version is refused untouched. Version 2 added orders beside start, stop and signal, and
-/// the records of suspension; what version 1 wrote is read as it was meant.
-pub const RECORD_VERSION: u32 = 2;
+/// the records of suspension, version 3 what runs used and when their cards were free; what older ones wrote is read as it was meant.
+pub const RECORD_VERSION: u32 = 3;
 
 /// Why a run is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,6 +179,15 @@ pub enum Record {
         /// Details for people.
         detail: String,
     },
+    /// `gqnode` found the cards of a run that has ended free.
+    Vacated {
+        /// Which run.
+        key: RunKey,
+        /// What it used of them.
+        used: Vec<CardUsed>,
+        /// When.
+        at: Timestamp,
+    },
     /// The controller knows the end of a run: it can be forgotten.
     Acked {
         /// Which run.
@@ -199,6 +208,7 @@ impl Record {
             | Self::Exited { key, .. }
             | Self::Ended { key, .. }
             | Self::Refused { key, .. }
+            | Self::Vacated { key, .. }
             | Self::Acked { key } => Some(*key),
         }
     }

@@ -67,7 +67,8 @@ impl Scan {
             | Record::Started { .. }
             | Record::Suspended { .. }
             | Record::Resumed { .. }
-            | Record::Exited { .. } => {}
+            | Record::Exited { .. }
+            | Record::Vacated { .. } => {}
         }
     }
 

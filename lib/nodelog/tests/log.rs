@@ -104,10 +104,10 @@ fn a_log_is_open_once_and_a_newer_one_is_refused() {
     let (log, _) = Log::open(dir.path()).unwrap();
     assert!(matches!(Log::open(dir.path()), Err(LogError::InUse(_))));
     drop(log);
-    let json = br#"{"v":3,"record":{"Moon":{}}}"#;
+    let json = br#"{"v":4,"record":{"Moon":{}}}"#;
     let line = format!("{:08x} {}\n", crc32fast::hash(json), std::str::from_utf8(json).unwrap());
     fs::write(dir.path().join("0000000000000001.log"), line).unwrap();
-    assert!(matches!(Log::open(dir.path()), Err(LogError::Newer(_, 3))));
+    assert!(matches!(Log::open(dir.path()), Err(LogError::Newer(_, 4))));
 }
 
 #[test]

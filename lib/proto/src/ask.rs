@@ -1,8 +1,8 @@
 //! What clients ask over the socket, and what they are answered. One frame each; listings come in several.
 
 use crate::{
-    ArrayView, ExplanationView, Head, JobView, NodeView, PartitionView, PriorityView, ReservationView,
-    ShareView,
+    ArrayView, ExplanationView, Head, JobView, NodeView, PartitionView, PastAsk, PriorityView,
+    ReservationView, RunView, ShareView, UsageAsk, UsageView, WaitsView,
 };
 use gq_model::{
     Change, ClusterId, End, IndexSet, JobId, JobRef, JobSpec, JobState, NodeName, Outcome, SignalTo,
@@ -229,6 +229,13 @@ pub enum Ask {
     Shares,
     /// The figures of the queue for Prometheus. Answer: [`Reply::Metrics`].
     Metrics,
+    /// List runs that have ended, in that order. Answer: any number of [`Reply::Runs`], the last one with `more` false.
+    Past(PastAsk),
+    /// Sum up what runs that have ended held and used. Answer: any number of [`Reply::Usage`], the last one with `more` false.
+    Usage(UsageAsk),
+    /// How long did runs wait that have ended, how far were promises off, and how soon was all free? Answer: any number of [`Reply::Waits`], the
+    /// last one with `more` false.
+    Waits(UsageAsk),
     /// Read the conf file again (admins). Answer: [`Reply::Done`].
     Reload,
     /// Stop `gqd`; jobs go on (admins). Answer: [`Reply::Done`].
@@ -277,6 +284,9 @@ verbs! {
     Self::Priorities { .. } => "list priorities",
     Self::Shares => "list shares",
     Self::Metrics => "read metrics",
+    Self::Past(_) => "list runs",
+    Self::Usage(_) => "sum up use",
+    Self::Waits(_) => "sum up waits",
     Self::Reload => "reload",
     Self::Shutdown => "shut down",
     Self::Node(_) => "be a node",
@@ -428,6 +438,27 @@ pub enum Reply {
         /// Whether another frame follows.
         more: bool,
     },
+    /// Runs that have ended.
+    Runs {
+        /// Some of them.
+        runs: Vec<RunView>,
+        /// Whether another frame follows.
+        more: bool,
+    },
+    /// Sums of what runs held and used.
+    Usage {
+        /// Some of them.
+        sums: Vec<UsageView>,
+        /// Whether another frame follows.
+        more: bool,
+    },
+    /// How runs waited.
+    Waits {
+        /// Some of them.
+        waits: Vec<WaitsView>,
+        /// Whether another frame follows.
+        more: bool,
+    },
     /// The job has ended.
     Waited(WaitedEnd),
     /// How far an array is that is waited for.
@@ -462,7 +493,7 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-mod state_names {
+pub(crate) mod state_names {
     use gq_model::JobState;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 

@@ -7,6 +7,7 @@
 mod ask;
 mod jobfile;
 mod letter;
+mod past;
 mod reading;
 mod seal;
 mod view;
@@ -19,6 +20,9 @@ pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, JobFileParts, sha256_
 pub use letter::{
     Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_REFUSAL, Order, OrderBody, Report, ReportBody,
     StopWhy,
+};
+pub use past::{
+    MAX_PAST_WORDS, PastAsk, RunView, SpreadView, UsageAsk, UsageBy, UsageView, WAIT_BOUNDS, WaitsView,
 };
 pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};

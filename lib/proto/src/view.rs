@@ -1,6 +1,8 @@
 //! Views: jobs, nodes and partitions as they are shown. Times are microseconds since 1970 here; clients print seconds.
 
-use gq_model::{Bound, Card, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid};
+use gq_model::{
+    Bound, Card, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid, Used,
+};
 use serde::{Deserialize, Serialize};
 
 /// A card or slice that a job holds.
@@ -149,6 +151,9 @@ pub struct JobView {
     /// The signal that ended its script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u8>,
+    /// What it used, as far as its node measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Box<Used>>,
     /// Attempts so far.
     pub run: u32,
     /// How often it was started again.

@@ -111,13 +111,7 @@ impl Nodes {
         let outcome = if live.stopped {
             Outcome::without_exit(End::Cancelled, Reason::Cancelled, "")
         } else {
-            Outcome {
-                end: End::Completed,
-                reason: Reason::None,
-                exit_code: Some(0),
-                signal: None,
-                detail: String::new(),
-            }
+            Outcome { exit_code: Some(0), ..Outcome::without_exit(End::Completed, Reason::None, "") }
         };
         let body = NodeReport::Ended {
             key: live.key,

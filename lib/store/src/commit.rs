@@ -1,9 +1,9 @@
 //! One turn, one transaction: events, every row they touched, letters, acknowledgements. Whole or not at all.
 
-use crate::{Store, StoreError, record};
+use crate::{Store, StoreError, record, schema::RUN_COLUMNS};
 use gq_cluster::{Cluster, Event, Job, Next, Usage};
 use gq_failpoint::{Step, step};
-use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, RunKey, Seq, Timestamp, Uid};
+use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, RunKey, Seq, Timestamp, Uid, Used};
 use rusqlite::{Transaction, params};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,18 +174,20 @@ fn run_row(
     let run = if tasks.is_some() { None } else { job.runs.get(&key.task) };
     let cards =
         run.filter(|run| !run.cards.is_empty()).map(|run| serde_json::to_string(&run.cards)).transpose()?;
+    let mut used = outcome.used.as_deref().cloned();
+    let released = used.as_mut().and_then(|used| used.released.take());
     let memory = match job.shape.demand.memory {
         gq_cluster::Memory::Amount(m) => m,
         gq_cluster::Memory::WholeNode => gq_model::MiB(0),
     };
-    let mut insert = tx.prepare_cached(&record::put("run", 31))?;
+    let mut insert = tx.prepare_cached(&record::put("run", RUN_COLUMNS))?;
     insert.execute(params![
         signed(key.job.0),
         key.task.0,
         key.run.0,
         tasks.filter(|_| job.array).map(ToString::to_string),
         job.uid.0,
-        job.payer.account,
+        job.payer.account.as_ref().or(job.spec.account.as_ref()),
         job.payer.partition,
         gq_model::JobState::Ended(outcome.end).name(),
         outcome.reason.word(),
@@ -210,6 +212,12 @@ fn run_row(
         run.and_then(|run| run.own_limit).or(job.shape.time_limit).map(|limit| signed(limit.0)),
         job.restarts(key.task, key.run.0.saturating_sub(1)),
         run.map(|run| signed(run.stood_still_until(ended))),
+        used.as_ref().filter(|used| !used.is_empty()).map(serde_json::to_string).transpose()?,
+        released.map(|t| t.0),
+        job.spec.name,
+        job.array,
+        used.as_ref().and_then(|used| used.cpu).map(signed),
+        used.as_ref().and_then(Used::busy),
     ])?;
     Ok(())
 }

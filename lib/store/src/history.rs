@@ -7,7 +7,7 @@ use crate::{
 };
 use gq_cluster::{Event, NewJob};
 use gq_model::{
-    CardUse, JobId, MiB, NodeName, Outcome, RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid,
+    CardUse, JobId, MiB, NodeName, Outcome, RunNumber, Seconds, TaskIndex, Timestamp, Token, Uid, Used,
 };
 use rusqlite::{Connection, OpenFlags, Row};
 use std::{path::Path, time::Duration};
@@ -204,6 +204,10 @@ pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
     let state: gq_model::JobState = text(row, 7)?.parse().map_err(|e| damaged(&e))?;
     let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };
     let cards: Option<String> = row.get(19)?;
+    let used: Option<String> = row.get(30)?;
+    let used = used.map(|used| serde_json::from_str::<Used>(&used)).transpose().map_err(|e| damaged(&e))?;
+    let released = row.get::<_, Option<i64>>(31)?.map(Timestamp);
+    let used = Used { released, ..used.unwrap_or_default() };
     let node: Option<String> = row.get(16)?;
     Ok(EndedRun {
         task: TaskIndex(row.get(1)?),
@@ -215,6 +219,7 @@ pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
             detail: row.get::<_, Option<String>>(9)?.unwrap_or_default(),
             exit_code: row.get(10)?,
             signal: row.get(11)?,
+            used: Some(Box::new(used)).filter(|used| !used.is_empty()),
         },
         again: row.get(12)?,
         started: row.get::<_, Option<i64>>(14)?.map(Timestamp),

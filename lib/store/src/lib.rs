@@ -3,25 +3,29 @@
 //!
 //! Knows events and rows, decides nothing. Rooms: `place` (folder, lock, ballast), `schema` (tables and their version),
 //! `record` (the form of rows, and their checksums), `commit` (one turn, one transaction), `load` (the state from its rows), `history` and `ends`
-//! (what has ended, on a connection of its own); `wal` and `check` (is it what was written?), `salvage` (what can be read of what is damaged).
+//! (what has ended, on a connection of its own), `past` (which runs fit, and sums of them), `waits` (how long they waited); `wal` and `check` (is it what was written?), `salvage` (what can be read of what is damaged).
 
 mod check;
 mod commit;
 mod ends;
 mod history;
 mod load;
+mod past;
 mod place;
 mod record;
 mod room;
 mod salvage;
 mod schema;
+mod waits;
 mod wal;
 
 pub use commit::Batch;
 pub use ends::Alike;
 pub use history::{EndedJob, EndedRun, History};
+pub use past::{By, Fits, MAX_SUMS, MAX_WORDS, Mark, PastRun, Sums};
 pub use place::{Place, PlaceError};
 pub use room::Room;
+pub use waits::{Spread, Waits};
 
 use gq_model::{ClusterId, Epoch};
 use rusqlite::{Connection, ErrorCode};

@@ -152,6 +152,7 @@ impl Store {
                 exit_code: row.get(2)?,
                 signal: row.get(3)?,
                 detail: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+                used: None,
             };
             if worst.as_ref().is_none_or(|worst| outcome.client_code() > worst.client_code()) {
                 worst = Some(outcome);

@@ -61,7 +61,7 @@ fn damage(path: &Path) -> Result<Vec<String>, StoreError> {
     wal::look(path)?;
     let conn = reader(path)?;
     if schema::known_format(&conn)? < schema::FORMAT {
-        // Its rows have no checksums yet; only that the file is one can be said.
+        // Its rows are not as this program writes them; only that the file is one can be said.
         return check::structure(&conn, path).map(|()| Vec::new());
     }
     check::all(&conn)
@@ -121,7 +121,9 @@ impl Lost {
 fn salvage(from: &Path, draft: &Path) -> Result<Vec<String>, StoreError> {
     let old = reader(from)?;
     if schema::known_format(&old)? < schema::FORMAT {
-        return Err(StoreError::Damaged("it is of an older format, of which nothing can be saved".into()));
+        return Err(StoreError::Damaged(
+            "it is of an older format: the gq that wrote it can save what can be read of it, and this one goes on from there".into(),
+        ));
     }
     let id: Option<ClusterId> = old
         .query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get::<_, String>(0))

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, config::DbConfig, hooks::Wal, para
 use std::{ffi::c_int, path::Path, time::Duration};
 
 /// The newest format this program knows.
-pub(crate) const FORMAT: i64 = 4;
+pub(crate) const FORMAT: i64 = 5;
 /// The oldest format it reads.
 const OLDEST: i64 = 2;
 /// Pages in the write-ahead log before it is folded into the database: 16 MiB.
@@ -25,6 +25,11 @@ CREATE TABLE inbox(node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NO
 CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
+";
+
+/// What has ended. `used`: what was measured, as JSON; of that by itself, for sums: `cpu_used`, microseconds of cpu time, and `gpu_used`, in how many
+/// thousandths its cards were in use. Questions about many runs are answered of the index `run_sums` alone, which has all that they look at.
+const RUNS: &str = "
 CREATE TABLE run(
   job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
   uid INTEGER NOT NULL, account TEXT, partition TEXT NOT NULL,
@@ -32,16 +37,24 @@ CREATE TABLE run(
   submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
-  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, suspended INTEGER, crc INTEGER NOT NULL,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, suspended INTEGER,
+  used TEXT, released INTEGER, name TEXT, array INTEGER, cpu_used INTEGER, gpu_used INTEGER, crc INTEGER NOT NULL,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
-CREATE INDEX run_ended ON run(ended);
 CREATE INDEX run_user ON run(uid, ended);
-CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
-CREATE INDEX run_partition ON run(partition, ended);
+CREATE INDEX run_sums ON run(
+  ended, job, task, run, uid, account, partition, node, state, name, again, submitted, allocated, started, suspended,
+  cpus, memory, worth, first_promise, released, cpu_used, gpu_used);
 ";
 
+/// How many columns a run has.
+pub(crate) const RUN_COLUMNS: usize = 37;
 /// The columns of a run but its checksum, for questions that look at many runs at once.
 pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
+     submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
+     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used";
+
+/// The same in format 4. What is written here of older formats is never changed.
+const RUN_4: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
      submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
      time_limit, restarts, suspended";
 
@@ -53,6 +66,27 @@ ALTER TABLE run ADD COLUMN restarts INTEGER;
 
 /// And what makes one of format 3 one of format 4, besides checksums: runs know how long they were suspended.
 const FROM_3: &str = "ALTER TABLE run ADD COLUMN suspended INTEGER;";
+
+/// And what makes one of format 4 one of format 5: runs know what they used, when what they held was free again, and the name and the label for
+/// accounting that their job was submitted with. A row that is not what was written is known as such still.
+const FROM_4: [&str; 4] = [
+    "CREATE TEMP TABLE submission AS SELECT job,
+       CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.spec.name') END AS name,
+       CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.spec.account') END AS label,
+       CASE WHEN json_valid(body) THEN json_extract(body, '$.r.Submitted.array') END AS array
+     FROM event WHERE seq IN (SELECT min(seq) FROM event GROUP BY job);
+     CREATE UNIQUE INDEX temp.submission_job ON submission(job);
+     DROP INDEX run_ended; DROP INDEX run_user; DROP INDEX run_account; DROP INDEX run_partition;
+     ALTER TABLE run RENAME TO run_4;",
+    RUNS,
+    "INSERT INTO run
+     SELECT run_4.job, task, run, tasks, uid, coalesce(account, label), partition, state, reason, detail, exit_code, signal, again,
+       submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth,
+       time_limit, restarts, suspended, NULL, NULL, name, array, NULL, NULL, CASE WHEN whole THEN 0 ELSE -1 END
+     FROM (SELECT *, crc IS row_crc({RUN_4}) AS whole FROM run_4) AS run_4 LEFT JOIN temp.submission USING (job);",
+    "UPDATE run SET crc = row_crc({RUN}) WHERE crc = 0;
+     DROP TABLE run_4; DROP TABLE temp.submission;",
+];
 
 /// All tables, and how many of their first columns are their key.
 pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
@@ -78,7 +112,7 @@ const CHECKED: [(&str, &str); 9] = [
     ("token", "token, job, uid"),
     ("booking", "name, body"),
     ("usage", "uid, account, charge, at"),
-    ("run", RUN),
+    ("run", RUN_4),
 ];
 
 fn tune(conn: &mut Connection) -> Result<(), StoreError> {
@@ -121,6 +155,7 @@ pub(crate) fn create(path: &Path, id: ClusterId) -> Result<(), StoreError> {
     conn.pragma_update(None, "synchronous", "FULL")?;
     let tx = conn.transaction()?;
     tx.execute_batch(TABLES)?;
+    tx.execute_batch(RUNS)?;
     for (key, value) in [("format", FORMAT), ("epoch", 0), ("last_job", 0)] {
         tx.execute(&record::put("meta", 3), params![key, value])?;
     }
@@ -176,11 +211,16 @@ fn bring_up(conn: &mut Connection, format: i64) -> Result<(), StoreError> {
     if format < 3 {
         tx.execute_batch(FROM_2)?;
     }
-    tx.execute_batch(FROM_3)?;
-    for (table, columns) in CHECKED {
-        tx.execute_batch(&format!(
-            "ALTER TABLE {table} ADD COLUMN crc INTEGER NOT NULL DEFAULT 0; UPDATE {table} SET crc = row_crc({columns});"
-        ))?;
+    if format < 4 {
+        tx.execute_batch(FROM_3)?;
+        for (table, columns) in CHECKED {
+            tx.execute_batch(&format!(
+                "ALTER TABLE {table} ADD COLUMN crc INTEGER NOT NULL DEFAULT 0; UPDATE {table} SET crc = row_crc({columns});"
+            ))?;
+        }
+    }
+    for statements in FROM_4 {
+        tx.execute_batch(&statements.replace("{RUN}", RUN).replace("{RUN_4}", RUN_4))?;
     }
     tx.execute(&record::put("meta", 3), params!["format", FORMAT])?;
     tx.commit()?;

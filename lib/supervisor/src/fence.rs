@@ -2,8 +2,8 @@
 //! whatever the run starts, in whatever session or group, descends from it until it is dead. And it is the run's control group, where there
 //! are any, which also bounds what the run uses.
 
-use gq_host::{Group, Reaped};
-use gq_model::{RunKey, SignalTo};
+use gq_host::{Group, Reaped, Spent};
+use gq_model::{RunKey, SignalTo, Used};
 use std::{
     collections::BTreeSet,
     io,
@@ -24,6 +24,10 @@ pub struct Fence {
     stopped: bool,
     /// Whether a process of it was killed because its memory was not enough; seen when nothing of it is left.
     ran_out_of_memory: bool,
+    /// What those of its processes used that were waited for.
+    spent: Spent,
+    /// What it used; seen as the last.
+    used: Used,
     killing: Option<Killing>,
 }
 
@@ -37,8 +41,10 @@ struct Killing {
 }
 
 impl Fence {
-    pub const fn new(key: RunKey, main: u32, group: Group) -> Self {
-        Self { key, main: Some(main), group, stopped: false, ran_out_of_memory: false, killing: None }
+    pub fn new(key: RunKey, main: u32, group: Group) -> Self {
+        let (spent, used) = (Spent::default(), Used::default());
+        let main = Some(main);
+        Self { key, main, group, stopped: false, ran_out_of_memory: false, spent, used, killing: None }
     }
 
     /// Sends a signal to processes of the run.
@@ -107,6 +113,9 @@ impl Fence {
     pub fn rest(&mut self) {
         self.killing = None;
         self.ran_out_of_memory = self.group.ran_out_of_memory();
+        let (cpu, memory) = self.group.spent();
+        self.used.cpu = Some(cpu.unwrap_or(self.spent.cpu));
+        self.used.memory = Some(memory.unwrap_or(self.spent.memory));
         if let Err(e) = self.group.remove() {
             eprintln!("gqstep {}: its control group cannot be removed: {e}", self.key);
         }
@@ -115,6 +124,11 @@ impl Fence {
     /// Whether a process of the run was killed because its memory was not enough.
     pub const fn ran_out_of_memory(&self) -> bool {
         self.ran_out_of_memory
+    }
+
+    /// What the run used, once it rests.
+    pub fn used(&self) -> Used {
+        self.used.clone()
     }
 
     /// Does the round of killing that is due; returns when the next one is.
@@ -146,8 +160,9 @@ impl Fence {
         }
         let mut reaped = gq_host::reap_children().unwrap_or_else(|e| {
             eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);
-            Reaped { ended: Vec::new(), left: true }
+            Reaped { left: true, ..Reaped::default() }
         });
+        self.spent.add(reaped.spent);
         if !reaped.left {
             reaped.left = !self.group.is_empty().unwrap_or_else(|e| {
                 eprintln!("gqstep {}: its control group cannot be looked at: {e}", self.key);

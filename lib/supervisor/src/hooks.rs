@@ -161,6 +161,7 @@ fn failed(record: &mut Record, failure: String) {
         | Record::Suspended { .. }
         | Record::Resumed { .. }
         | Record::Exited { .. }
+        | Record::Vacated { .. }
         | Record::Acked { .. } => {}
     }
 }

@@ -71,6 +71,7 @@ const fn step_of(record: &Record) -> Step {
         | Record::Exited { .. }
         | Record::Life { .. }
         | Record::Taken { .. }
+        | Record::Vacated { .. }
         | Record::Acked { .. } => Step::StepTold,
     }
 }

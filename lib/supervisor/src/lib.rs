@@ -55,10 +55,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> u8 {
     let mut journal = Journal::new(key, Appender::from_fd(gq_host::take_stdout()));
     let stdin = std::io::stdin();
     let folder = stdin.as_fd();
-    let last =
+    let mut last =
         supervise(key, folder, &mut journal).unwrap_or_else(|trouble| refusal(key, trouble, gq_host::now()));
     if let Err(e) = step(Step::StepScript, || gq_host::empty_script(folder)) {
         eprintln!("gqstep {key}: its script cannot be emptied: {e}");
+    }
+    if let Record::Ended { outcome, .. } = &mut last {
+        outcome.measured(|used| used.released = Some(gq_host::now()));
     }
     journal.push(last);
     journal.finish();

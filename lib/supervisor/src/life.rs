@@ -445,7 +445,8 @@ impl<'a> Life<'a> {
     fn last(self) -> Last {
         let ended = self.exit.map_or_else(gq_host::now, |(_, at)| at);
         let how = self.exit.map(|(how, _)| how).filter(|_| self.started.is_some());
-        let (key, started, outcome) = (self.assignment.key, self.started, self.outcome(how));
+        let (key, started, mut outcome) = (self.assignment.key, self.started, self.outcome(how));
+        outcome.measured(|used| *used = self.fence.used());
         let record = match (self.trouble, self.cause) {
             (Some(trouble), None) => refusal(key, trouble, ended),
             _ => Record::Ended { key, outcome, started, ended, epilog: None },

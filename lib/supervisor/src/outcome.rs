@@ -39,7 +39,8 @@ pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>, lack: Option<MiB>) 
         }
         (Some(Cause::GpuMemory { used, declared }), _) => {
             let detail = format!("used {} MiB of the card, {} MiB declared", used.0, declared.0);
-            return Outcome { end: End::OutOfMemory, reason: Reason::GpuMemory, exit_code, signal, detail };
+            let end = Outcome::without_exit(End::OutOfMemory, Reason::GpuMemory, detail);
+            return Outcome { exit_code, signal, ..end };
         }
         (Some(Cause::Stop(StopKind::Cancel)), _) => (End::Cancelled, Reason::Cancelled, ""),
         (Some(Cause::Stop(StopKind::Requeue)), _) => (End::Cancelled, Reason::Requeued, ""),
@@ -48,13 +49,14 @@ pub fn outcome(cause: Option<Cause>, how: Option<WaitedFor>, lack: Option<MiB>) 
         }
         (None, _) if let Some(MiB(lack)) = lack => {
             let detail = format!("a process was killed: it may use {lack} MiB");
-            return Outcome { end: End::OutOfMemory, reason: Reason::OutOfMemory, exit_code, signal, detail };
+            let end = Outcome::without_exit(End::OutOfMemory, Reason::OutOfMemory, detail);
+            return Outcome { exit_code, signal, ..end };
         }
         (None, Some(0)) => (End::Completed, Reason::None, ""),
         (None, Some(_)) => (End::Failed, Reason::NonZeroExitCode, ""),
         (None, None) => (End::Failed, Reason::RaisedSignal, if core { "core dumped" } else { "" }),
     };
-    Outcome { end, reason, exit_code, signal, detail: detail.to_owned() }
+    Outcome { exit_code, signal, ..Outcome::without_exit(end, reason, detail) }
 }
 
 #[cfg(test)]

@@ -106,6 +106,9 @@ fn ask(ask: &Ask) {
         | Ask::Reservations
         | Ask::Shares
         | Ask::Metrics
+        | Ask::Past(_)
+        | Ask::Usage(_)
+        | Ask::Waits(_)
         | Ask::Reload
         | Ask::Shutdown
         | Ask::Node(_) => {}

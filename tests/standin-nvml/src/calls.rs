@@ -95,11 +95,16 @@ query! {
         let total = memory(s);
         Ok(sys::nvmlMemory_t { total, free: total, used: 0 })
     };
-    /// Use of a card in percent; a slice has none.
-    nvmlDeviceGetUtilizationRates(sys::nvmlUtilization_t) = |_, s| match s.slice {
-        Some(_) => Err(Code::NotSupported),
-        None => Ok(sys::nvmlUtilization_t { gpu: s.card.utilization, memory: s.card.utilization }),
+    /// Use of a card in percent; a slice has none. It is counted how often that is asked, so that a test can wait for it.
+    nvmlDeviceGetUtilizationRates(sys::nvmlUtilization_t) = |_, s| {
+        Machine::count_look();
+        match s.slice {
+            Some(_) => Err(Code::NotSupported),
+            None => Ok(sys::nvmlUtilization_t { gpu: s.card.utilization, memory: s.card.utilization }),
+        }
     };
+    /// The energy that a card has taken; a slice does not tell.
+    nvmlDeviceGetTotalEnergyConsumption(u64) = |_, s| s.card.energy_mj.filter(|_| s.slice.is_none()).ok_or(Code::NotSupported);
     /// The largest number of slices the card can have.
     nvmlDeviceGetMaxMigDeviceCount(c_uint) = |_, s| Ok(if s.card.mig.is_some() { 7 } else { 0 });
     /// Whether the handle is a slice's.

@@ -78,6 +78,9 @@ pub struct Card {
     /// What its clocks were set to.
     #[serde(default, skip_serializing_if = "Clocks::are_free")]
     pub clocks: Clocks,
+    /// The energy that it has taken, in millijoules; none for a card that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_mj: Option<u64>,
 }
 
 /// Clocks that were set, in megahertz.
@@ -198,6 +201,8 @@ pub struct Bare {
 impl Machine {
     /// The name of the description beside the library.
     pub(crate) const FILE: &'static str = "machine.json";
+    /// The name of the file beside it whose length is how often it was asked how busy a card or slice is.
+    pub(crate) const LOOKS: &'static str = "looks";
 
     /// Reads a description.
     ///
@@ -244,6 +249,13 @@ impl Machine {
         let new = file.with_extension(format!("{}.new", std::process::id()));
         std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
         std::fs::rename(new, file)
+    }
+
+    /// Adds a byte to the file [`Machine::LOOKS`] beside the description.
+    pub(crate) fn count_look() {
+        let file = Self::path().with_file_name(Self::LOOKS);
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(file);
+        let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, b"."));
     }
 
     pub(crate) fn path() -> PathBuf {

@@ -199,7 +199,8 @@ impl At<'_> {
             self.decide(Input::SupervisorGone { key }, &mut todo);
         }
         for key in std::mem::take(&mut self.life.vacating) {
-            self.decide(Input::Vacated { key }, &mut todo);
+            let at = self.now;
+            self.decide(Input::Vacated { key, used: Vec::new(), at }, &mut todo);
         }
         self.settle(todo);
         let life = &mut *self.life;

@@ -14,13 +14,14 @@ pub(crate) fn programs() -> Vec<(Command, &'static str)> {
     vec![
         (crate::submit::command(), "1"),
         (crate::stat::command(), "1"),
+        (crate::acct::command(), "1"),
         (crate::cancel::command(), "1"),
         (super::command(), "8"),
     ]
 }
 
 /// The names of [`programs`]; written out, since the table of `gqctl` itself is one of them.
-const NAMES: [&str; 4] = ["gqsub", "gqstat", "gqcancel", "gqctl"];
+const NAMES: [&str; 5] = ["gqsub", "gqstat", "gqacct", "gqcancel", "gqctl"];
 
 pub(super) fn completions_command() -> Command {
     Command::new("completions")

@@ -1,7 +1,10 @@
 //! Fields: everything that can be shown of a job in a column, each declared once with its letter, names and heading.
 
-use super::clock::Clock;
-use gq_model::{JobState, MiB, Seconds, Timestamp, compress_hosts, format_limit, format_size};
+use super::{
+    clock::Clock,
+    used::{card_memory, energy, percent},
+};
+use gq_model::{JobState, MiB, Seconds, Timestamp, Used, compress_hosts, format_limit, format_size};
 use gq_proto::{GpuView, JobView};
 use std::fmt::Write;
 
@@ -83,6 +86,12 @@ fields! {
     Stderr ' ' ["stderr"] "STDERR" "its error file";
     Comment 'k' ["comment"] "COMMENT" "its comment";
     Exit ' ' ["exitcode" "exit_code"] "EXIT_CODE" "exit code and signal of its script, as 1:0";
+    CpuUsed ' ' ["totalcpu" "cpu_used"] "TOTAL_CPU" "the cpu time that it used, once it has ended";
+    MemoryUsed ' ' ["maxrss" "memory_used"] "MAX_RSS" "the most memory that it used at a time";
+    CardsUsed ' ' ["gpuutil" "gpu_used"] "GPU_UTIL" "how busy its cards were on average; slices and shares: how much of the time a process held them";
+    CardMemory ' ' ["gpumem" "gpu_memory_used"] "GPU_MEM" "the most memory that it used of one of its cards";
+    Energy ' ' ["consumedenergy" "energy"] "ENERGY" "the energy that its cards took, in joules";
+    Released ' ' ["released"] "RELEASED" "when what it held was free again";
     Run ' ' ["run"] "RUN" "attempts so far";
     Restarts ' ' ["restartcnt" "restarts"] "RESTARTS" "how often it was started again";
     Stage ' ' ["stage"] "STAGE" "which of its scripts runs or is next, prep or main, when it has one that runs first";
@@ -124,6 +133,11 @@ impl Field {
                 | Self::Priority
                 | Self::Fraction
                 | Self::Run
+                | Self::CpuUsed
+                | Self::MemoryUsed
+                | Self::CardsUsed
+                | Self::CardMemory
+                | Self::Energy
                 | Self::Restarts
                 | Self::Throttle
                 | Self::TimeMin
@@ -235,7 +249,27 @@ impl Field {
                 None => out.write_str(NOT_KNOWN),
             },
             Self::Exclude => out.write_str(NULL),
+            Self::CpuUsed
+            | Self::MemoryUsed
+            | Self::CardsUsed
+            | Self::CardMemory
+            | Self::Energy
+            | Self::Released => self.write_used(job.used.as_deref(), clock, out),
         };
+    }
+}
+
+impl Field {
+    fn write_used(self, used: Option<&Used>, clock: &Clock, out: &mut String) -> std::fmt::Result {
+        let words = used.and_then(|used| match self {
+            Self::CpuUsed => Some(Seconds(used.cpu? / 1_000_000).to_string()),
+            Self::MemoryUsed => Some(format_size(used.memory?)),
+            Self::CardsUsed => Some(percent(u64::from(used.busy()?))),
+            Self::CardMemory => Some(format_size(card_memory(used)?)),
+            Self::Energy => Some(energy(used)?.to_string()),
+            _ => clock.civil(used.released?),
+        });
+        out.write_str(words.as_deref().unwrap_or(NOT_KNOWN))
     }
 }
 

@@ -1,6 +1,7 @@
 //! JSON answers: the keys that scripts rely on, all of them always there. Exact bytes; whatever could harm a terminal is
 //! written as `\u` and four digits.
 
+use super::used::Measured;
 use crate::escape::is_harmful;
 use gq_model::{Bound, MiB, Seconds, Timestamp};
 use gq_proto::{ArrayView, CardView, ExplanationView, JobView, NodeView, PartitionView};
@@ -69,8 +70,9 @@ struct Licence<'a> {
     count: u32,
 }
 
+/// A card or slice that is or was held.
 #[derive(Serialize)]
-struct Gpu<'a> {
+pub(crate) struct Gpu<'a> {
     node: &'a str,
     index: u32,
     uuid: Option<&'a str>,
@@ -120,6 +122,7 @@ struct Job<'a> {
     gpus: Vec<Gpu<'a>>,
     exit_code: Option<u8>,
     signal: Option<u8>,
+    used: Option<Measured<'a>>,
     run: u32,
     restarts: u32,
     stage: Option<&'a str>,
@@ -179,6 +182,7 @@ pub(crate) fn job(job: &JobView) -> impl Serialize + '_ {
         gpus: job.gpus.iter().map(Gpu::of).collect(),
         exit_code: job.exit_code,
         signal: job.signal,
+        used: job.used.as_deref().map(super::used::json),
         run: job.run,
         restarts: job.restarts,
         stage: job.stage.as_deref(),
@@ -280,7 +284,7 @@ fn asked(job: &JobView) -> String {
 }
 
 impl<'a> Gpu<'a> {
-    fn of(gpu: &'a gq_proto::GpuView) -> Self {
+    pub(crate) fn of(gpu: &'a gq_proto::GpuView) -> Self {
         Self {
             node: gpu.node.as_str(),
             index: gpu.index,

@@ -56,6 +56,7 @@ pub(super) fn waiting() -> JobView {
         gpus: vec![],
         exit_code: None,
         signal: None,
+        used: None,
         run: 0,
         restarts: 0,
         stage: None,

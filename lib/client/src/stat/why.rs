@@ -1,6 +1,6 @@
 //! Why: the reason of a job in words, for `--why`.
 
-use super::{clock::Clock, field};
+use super::{clock::Clock, field, used};
 use crate::escape::shown;
 use gq_model::{JobState, Reason};
 use gq_proto::{ExplanationView, JobView};
@@ -137,6 +137,9 @@ pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &C
         Ok(JobState::Ended(_)) => {
             if job.exit_code.is_some() || job.signal.is_some() {
                 line(text, "  exit code and signal: ", &cell(field::Field::Exit));
+            }
+            for (label, words) in job.used.iter().flat_map(|used| used::lines(job, used)) {
+                line(text, label, &words);
             }
             line(text, "  output: ", &job.stdout);
         }

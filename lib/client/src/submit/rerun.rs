@@ -26,14 +26,7 @@ pub(super) fn again(
         return Err(Trouble::new(REFUSED, format!("nothing of job {job} has failed"))
             .with_hint(format!("gqstat -j {job}")));
     }
-    let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
-    let bytes = drop_box.read_job(&path).map_err(|e| unread(job, &e))?;
-    if sha256_hex(&bytes) != sha256 {
-        let text = format!("the job file of job {job} is not the one that was accepted");
-        return Err(Trouble::new(REFUSED, text).with_hint("submit the script anew"));
-    }
-    let file = JobFile::from_bytes(&bytes)
-        .map_err(|e| Trouble::new(REFUSED, format!("the job file of job {job} cannot be read: {e}")))?;
+    let file = read_file(conf, job, &path, &sha256)?;
     if file.uid.0 != nix::unistd::geteuid().as_raw() {
         return Err(Trouble::new(NOT_PERMITTED, format!("job {job} is somebody else's"))
             .with_hint("its user can run it again: what runs is his script, with his environment"));
@@ -50,6 +43,18 @@ pub(super) fn again(
     let around = around::Around::look()?;
     let submission = line.again(old, around.context(Timestamp(around.now)))?;
     Ok((submission, file.env))
+}
+
+/// Reads the accepted job file of a job, if that is still there and the caller may.
+pub(crate) fn read_file(conf: &Config, job: JobId, path: &str, sha256: &str) -> Result<JobFile, Trouble> {
+    let drop_box = DropClient::open(&conf.cluster.spool_dir).map_err(|e| of_spool(UNREACHABLE, &e))?;
+    let bytes = drop_box.read_job(path).map_err(|e| unread(job, &e))?;
+    if sha256_hex(&bytes) != sha256 {
+        let text = format!("the job file of job {job} is not the one that was accepted");
+        return Err(Trouble::new(REFUSED, text).with_hint("submit the script anew"));
+    }
+    JobFile::from_bytes(&bytes)
+        .map_err(|e| Trouble::new(REFUSED, format!("the job file of job {job} cannot be read: {e}")))
 }
 
 fn unread(job: JobId, error: &SpoolError) -> Trouble {

@@ -134,7 +134,7 @@ fn some_job(cluster: &Cluster, pick: u8, fits: impl Fn(&Job) -> bool) -> Option<
 
 pub fn outcome(code: u8) -> Outcome {
     let end = if code == 0 { End::Completed } else { End::Failed };
-    Outcome { end, reason: Reason::None, exit_code: Some(code), signal: None, detail: String::new() }
+    Outcome { exit_code: Some(code), ..Outcome::without_exit(end, Reason::None, "") }
 }
 
 /// Some of what is free of a node's cards, whole or in slices, from a random first one.

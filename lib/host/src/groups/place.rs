@@ -162,6 +162,22 @@ impl Place {
         Ok(())
     }
 
+    /// The time that its processes had on cpus, in microseconds: each group of version 2 counts it.
+    pub(super) fn cpu_time(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok())
+    }
+
+    /// The most memory that it had at a time; kernels before 5.19 do not tell it in version 2.
+    pub(super) fn most_memory(&self) -> Option<MiB> {
+        let file = match self.version {
+            Version::One => "memory.max_usage_in_bytes",
+            Version::Two => "memory.peak",
+        };
+        let bytes: u64 = fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()?;
+        Some(MiB(bytes.div_ceil(1 << 20)))
+    }
+
     pub(super) fn ran_out_of_memory(&self) -> bool {
         let file = match self.version {
             Version::One => "memory.oom_control",

@@ -406,7 +406,8 @@ impl World {
 
     fn vacate(&mut self) {
         if let Some(key) = self.leaving.pop() {
-            self.input(Input::Vacated { key });
+            let used = vec![gq_model::CardUsed { looks: 1, ..gq_model::CardUsed::default() }];
+            self.input(Input::Vacated { key, used, at: Timestamp(7) });
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a node does, one story each.
 
 use crate::samples::{NOW, assignment, boot, ended, identity, joined, key};
-use gq_model::{Card, CardUse, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
+use gq_model::{Card, CardUse, CardUsed, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
 use gq_nodecore::{
     Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, TurnAway,
 };
@@ -139,13 +139,27 @@ fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
     let effects = node.decide(Input::Order { seq: Seq(2), order: stop, at: NOW });
     assert!(matches!(effects[..], [Effect::Append(_)]), "{effects:?}");
     assert!(node.number().is_empty());
-    assert_eq!(node.decide(Input::Vacated { key: key(1, 1) }), []);
+    let used = vec![CardUsed { looks: 3, held: 1000, ..CardUsed::default() }];
+    let vacated = Input::Vacated { key: key(1, 1), used: used.clone(), at: Timestamp(9) };
+    let record = Record::Vacated { key: key(1, 1), used: used.clone(), at: Timestamp(9) };
+    assert_eq!(node.decide(vacated.clone()), [Effect::Append(record.clone())]);
     let told: Vec<Report> = node.number().into_iter().map(|(_, report)| report).collect();
-    assert!(
-        matches!(&told[..], [Report::Cards(found), Report::Ended { .. }] if *found == cards(2)),
-        "{told:?}"
-    );
-    assert_eq!(node.decide(Input::Vacated { key: key(1, 1) }), [], "once");
+    let [Report::Cards(found), Report::Ended { outcome, .. }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(*found, cards(2));
+    let told = outcome.used.as_deref().unwrap();
+    assert_eq!((&told.cards, told.released), (&used, Some(Timestamp(9))));
+    assert_eq!(node.decide(vacated), [], "once");
+    // A later life says the same: it stands in the log.
+    let order = Order::Start(assignment(key(1, 1), boot(1)));
+    let taken = Record::Taken { seq: Seq(1), controller: Epoch(1), order };
+    let mut later = Node::restore(identity(4, boot(1)), [taken, ended(key(1, 1)), record]);
+    later.decide(Input::Join(Machine::default()));
+    later.decide(Input::LinkUp);
+    let again = later.number().into_iter().find_map(|(_, report)| match report {
+        Report::Ended { outcome, .. } => outcome.used,
+        _ => None,
+    });
+    assert_eq!(again.unwrap().cards, used);
     assert!(node.number().is_empty() && !node.lives(key(1, 1)));
 }
 

@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on may stop")]
 
 mod damage;
+mod formats;
 mod life;
+mod past;
 mod turns;

@@ -2,8 +2,8 @@
 
 use crate::life::{ANN, Life, NOW, allocated, booking, charged, ended, node, submitted};
 use gq_cluster::{Event, Next, Usage};
-use gq_model::{End, IndexSet, JobId, Outcome, Reason, RunKey, RunNumber, Seconds, TaskIndex, Token};
-use gq_store::{Place, PlaceError, StoreError};
+use gq_model::{End, IndexSet, JobId, Outcome, Reason, RunKey, RunNumber, Seconds, TaskIndex};
+use gq_store::{PlaceError, StoreError};
 
 #[test]
 fn reservations_and_use_of_cards_outlive_the_controller() {
@@ -180,45 +180,9 @@ fn the_columns_of_a_run_are_what_reports_look_for() {
     assert_eq!(numbers, [None, Some(NOW.after(Seconds(3)).0), Some(1010), Some(1000)]);
 }
 
-/// Makes the file of a queue one of an older format.
-fn grow_old(place: &Place, format: i64) {
-    let conn = rusqlite::Connection::open(place.database()).unwrap();
-    for table in ["meta", "job", "node", "outbox", "inbox", "token", "booking", "usage", "run"] {
-        conn.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN crc")).unwrap();
-    }
-    conn.execute_batch("ALTER TABLE run DROP COLUMN suspended").unwrap();
-    if format < 3 {
-        conn.execute_batch("ALTER TABLE run DROP COLUMN time_limit; ALTER TABLE run DROP COLUMN restarts")
-            .unwrap();
-    }
-    conn.execute("UPDATE meta SET value = ? WHERE key = 'format'", [format]).unwrap();
-    conn.close().unwrap();
-}
-
-#[test]
-fn a_file_of_a_format_before_is_read_and_goes_on() {
-    for format in [2, 3] {
-        let mut life = Life::first();
-        life.turn(&node());
-        life.turn(&[Event::Booked(Box::new(booking("course"))), charged(None, 5)]);
-        life.turn(&[submitted(), allocated()]);
-        drop(life.store);
-        grow_old(&life.place, format);
-        life.store = life.place.store().unwrap();
-        life.turn(&[ended(Next::Over)]);
-        let life = life.next();
-        let job = life.history().job(JobId(1)).unwrap().unwrap();
-        assert_eq!(job.runs[0].time_limit, job.new.shape.time_limit);
-        assert!(job.runs[0].time_limit.is_some() && job.runs[0].restarts == Some(0));
-        assert_eq!(job.runs[0].suspended, 0);
-        assert_eq!(life.cluster.ledger().usage_of(None, ANN).charge, 5);
-        assert!(life.store.token(Token([7; 16])).unwrap().is_some());
-    }
-}
-
 #[test]
 fn files_of_another_format_are_refused_untouched() {
-    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 4")] {
+    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 5")] {
         let life = Life::first();
         drop(life.store);
         let path = life.place.database();

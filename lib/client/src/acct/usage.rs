@@ -1,0 +1,179 @@
+//! `gqacct usage`: what runs held and used, in hours, by whatever they have in common. `gqd` sums up; hours are made here.
+
+use super::{
+    by::{self, By},
+    flag, forms, picking, write_csv,
+};
+use crate::{
+    link::{Link, conf_of},
+    out::Out,
+    stat::{
+        clock::Clock,
+        json,
+        table::{Column, Table},
+        used::percent,
+    },
+    trouble::Trouble,
+};
+use clap::{ArgMatches, Command};
+use gq_proto::{Ask, Reply, UsageView};
+use serde_json::{Map, Value};
+
+/// The options of `gqacct usage`.
+pub(super) fn usage_command() -> Command {
+    Command::new("usage")
+        .about("Show card-hours, cpu-hours and memory-hours that were held, and how much of them was used")
+        .long_about(
+            "Sums up what runs held, every attempt of a task: from when they were given it to their end. A slice or a share counts as its part of a \
+             card. A run counts as a whole where it ended, and what still runs does not count yet. USED says how much of what was measured was in \
+             use. Without --start it begins with this month; by month, with this year.",
+        )
+        .disable_help_flag(true)
+        .arg(by::by_option("user"))
+        .args(picking())
+        .args(forms())
+        .arg(flag("sort", "The largest use of cards first").long("largest"))
+}
+
+/// Shows sums.
+pub(super) fn usage(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<u8, Trouble> {
+    let (by, periods, ask) = by::asked(words, clock)?;
+    let link = Link::open(conf_of(words))?;
+    let mut sums: Vec<UsageView> = Vec::new();
+    link.ask_in_parts(Ask::Usage(ask), |part| {
+        let Reply::Usage { sums: some, more } = part else { return Err(link.astray()) };
+        sums.extend(some);
+        Ok(more)
+    })?;
+    sums.iter_mut().for_each(|sum| by::name_period(&by, &periods, &mut sum.keys));
+    sums.sort_by(|a, b| a.keys.cmp(&b.keys));
+    if words.get_flag("sort") {
+        sums.sort_by_key(|sum| std::cmp::Reverse(sum.cards));
+    }
+    print(words, &by, &sums, out)?;
+    Ok(0)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Key(usize),
+    Runs,
+    Again,
+    CardHours,
+    CardsUsed,
+    CpuHours,
+    CpusUsed,
+    MemoryHours,
+}
+
+/// The columns behind the keys, with their keys in JSON and CSV.
+const PARTS: [(Part, &str, &str); 7] = [
+    (Part::Runs, "RUNS", "runs"),
+    (Part::Again, "AGAIN", "again"),
+    (Part::CardHours, "CARD-HOURS", "card_hours"),
+    (Part::CardsUsed, "USED", "gpu_utilization"),
+    (Part::CpuHours, "CPU-HOURS", "cpu_hours"),
+    (Part::CpusUsed, "USED", "cpu_utilization"),
+    (Part::MemoryHours, "GIB-HOURS", "memory_gib_hours"),
+];
+
+const HOUR: f64 = 3600.0;
+
+/// What a sum says: a number; none where nothing was measured.
+fn figure(part: Part, sum: &UsageView) -> Option<f64> {
+    let share = |used: u64, of: u64| (of > 0).then(|| used as f64 / of as f64);
+    match part {
+        Part::Key(_) => None,
+        Part::Runs => Some(sum.runs as f64),
+        Part::Again => Some(sum.again as f64),
+        Part::CardHours => Some(sum.cards as f64 / 1e3 / HOUR),
+        Part::CardsUsed => share(sum.cards_used, sum.cards_measured),
+        Part::CpuHours => Some(sum.cpus as f64 / HOUR),
+        Part::CpusUsed => share(sum.cpus_used, sum.cpus_measured),
+        Part::MemoryHours => Some(sum.memory as f64 / 1024.0 / HOUR),
+    }
+}
+
+fn cell(part: Part, sum: &UsageView) -> String {
+    match (part, figure(part, sum)) {
+        (Part::Key(at), _) => sum.keys.get(at).cloned().flatten().unwrap_or_else(|| "-".to_owned()),
+        (_, None) => "-".to_owned(),
+        (Part::Runs | Part::Again, Some(count)) => format!("{count:.0}"),
+        (Part::CardsUsed | Part::CpusUsed, Some(part)) => percent((part * 1e3).round() as u64),
+        (_, Some(hours)) => format!("{hours:.2}"),
+    }
+}
+
+fn print(words: &ArgMatches, by: &[By], sums: &[UsageView], out: &mut Out) -> Result<(), Trouble> {
+    if words.get_flag("json") {
+        return print_json(by, sums, out);
+    }
+    let header = !words.get_flag("noheader");
+    if words.get_flag("csv") {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        if header {
+            let keys = by.iter().map(|(name, ..)| *name).chain(PARTS.map(|(.., name)| name));
+            rows.push(keys.map(str::to_owned).collect());
+        }
+        for sum in sums {
+            let keys = sum.keys.iter().map(|key| key.clone().unwrap_or_default());
+            let figures = PARTS.iter().map(|(part, ..)| figure(*part, sum).map_or_else(String::new, number));
+            rows.push(keys.chain(figures).collect());
+        }
+        return write_csv(&rows, out);
+    }
+    let mut columns: Vec<Column<Part>> =
+        by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
+    columns.extend(PARTS.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
+    let mut table = Table::new(columns, header);
+    table.print(sums, out, |part, sum, text| text.push_str(&cell(part, sum)), |_, _| None)
+}
+
+/// As short as it is exact to six digits behind the point.
+fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn print_json(by: &[By], sums: &[UsageView], out: &mut Out) -> Result<(), Trouble> {
+    let row = |sum: &UsageView| {
+        let mut row = Map::new();
+        for ((name, ..), key) in by.iter().zip(&sum.keys) {
+            row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
+        }
+        row.insert("runs".into(), sum.runs.into());
+        row.insert("again".into(), sum.again.into());
+        for (part, _, name) in PARTS.iter().skip(2) {
+            row.insert((*name).to_owned(), figure(*part, sum).map_or(Value::Null, Value::from));
+        }
+        Value::Object(row)
+    };
+    let rows: Vec<Value> = sums.iter().map(row).collect();
+    json::write(out, &serde_json::json!({ "usage": rows })).map_err(|e| Trouble::of_output(&e))?;
+    out.put("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_hours_and_what_was_not_measured_is_not_said_to_be_idle() {
+        let sum = UsageView {
+            keys: vec![Some("ann".into()), None],
+            runs: 3,
+            again: 1,
+            // Two cards for half an hour.
+            cards: 3_600_000,
+            cpus: 9000,
+            memory: 3600 * 2048,
+            cards_measured: 1_000_000,
+            cards_used: 250_000,
+            ..UsageView::default()
+        };
+        let said: Vec<String> = PARTS.iter().map(|(part, ..)| cell(*part, &sum)).collect();
+        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00"]);
+        assert_eq!((cell(Part::Key(0), &sum), cell(Part::Key(1), &sum)), ("ann".into(), "-".into()));
+        assert_eq!([number(0.25), number(2.0), number(100.0)], ["0.25", "2", "100"]);
+    }
+}

@@ -1,0 +1,197 @@
+//! `gqacct waits`: how long jobs waited, how far promised starts were off, and how soon after the end of a run all that it held was free.
+
+use super::{
+    by::{self, By},
+    forms, picking, write_csv,
+};
+use crate::{
+    link::{Link, conf_of},
+    out::Out,
+    stat::{
+        clock::Clock,
+        json,
+        table::{Column, Table},
+    },
+    trouble::Trouble,
+};
+use clap::{ArgMatches, Command};
+use gq_model::Seconds;
+use gq_proto::{Ask, Reply, SpreadView, WAIT_BOUNDS, WaitsView};
+use serde_json::{Map, Value, json};
+
+/// The options of `gqacct waits`.
+pub(super) fn waits_command() -> Command {
+    Command::new("waits")
+        .about("Show how long jobs waited, how far promises were off, and how soon all was free")
+        .long_about(
+            "Shows distributions: what half, nine in ten and 99 in 100 of the runs did not exceed. WAIT is from submission to the first time that a task \
+             was given its resources, whatever it waited for. LATE is by how much that was later than promised first; in time is 0. RELEASE \
+             is from the end of a run to all that it held being free. Without --start it begins with this month; by month, with this year.",
+        )
+        .disable_help_flag(true)
+        .arg(by::by_option("partition"))
+        .args(picking())
+        .args(forms())
+}
+
+/// Shows waits.
+pub(super) fn waits(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<u8, Trouble> {
+    let (by, periods, ask) = by::asked(words, clock)?;
+    let link = Link::open(conf_of(words))?;
+    let mut waits: Vec<WaitsView> = Vec::new();
+    link.ask_in_parts(Ask::Waits(ask), |part| {
+        let Reply::Waits { waits: some, more } = part else { return Err(link.astray()) };
+        waits.extend(some);
+        Ok(more)
+    })?;
+    waits.iter_mut().for_each(|one| by::name_period(&by, &periods, &mut one.keys));
+    waits.sort_by(|a, b| a.keys.cmp(&b.keys));
+    print(words, &by, &waits, out)?;
+    Ok(0)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Key(usize),
+    Count,
+    Of(Which, Figure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Wait,
+    Late,
+    Release,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    P50,
+    P90,
+    P99,
+    Max,
+}
+
+/// The columns behind the keys, with their keys in CSV.
+const PARTS: [(Part, &str, &str); 11] = [
+    (Part::Count, "TASKS", "tasks"),
+    (Part::Of(Which::Wait, Figure::P50), "WAIT-50%", "wait_p50"),
+    (Part::Of(Which::Wait, Figure::P90), "90%", "wait_p90"),
+    (Part::Of(Which::Wait, Figure::P99), "99%", "wait_p99"),
+    (Part::Of(Which::Wait, Figure::Max), "MOST", "wait_max"),
+    (Part::Of(Which::Late, Figure::P90), "LATE-90%", "late_p90"),
+    (Part::Of(Which::Late, Figure::P99), "99%", "late_p99"),
+    (Part::Of(Which::Late, Figure::Max), "MOST", "late_max"),
+    (Part::Of(Which::Release, Figure::P50), "RELEASE-50%", "release_p50"),
+    (Part::Of(Which::Release, Figure::P99), "99%", "release_p99"),
+    (Part::Of(Which::Release, Figure::Max), "MOST", "release_max"),
+];
+
+const fn spread(which: Which, waits: &WaitsView) -> &SpreadView {
+    match which {
+        Which::Wait => &waits.wait,
+        Which::Late => &waits.late,
+        Which::Release => &waits.release,
+    }
+}
+
+/// A figure in microseconds; none when nothing counted.
+fn figure(which: Which, figure: Figure, waits: &WaitsView) -> Option<u64> {
+    let spread = spread(which, waits);
+    let micros = match figure {
+        Figure::P50 => spread.p50,
+        Figure::P90 => spread.p90,
+        Figure::P99 => spread.p99,
+        Figure::Max => spread.max,
+    };
+    (spread.count > 0).then_some(micros)
+}
+
+/// Spans below a minute in seconds with decimals: that of releases is told so.
+fn span(micros: u64) -> String {
+    match micros {
+        0..60_000_000 => format!("{:.2}s", micros as f64 / 1e6),
+        _ => Seconds(micros / 1_000_000).to_string(),
+    }
+}
+
+fn cell(part: Part, waits: &WaitsView) -> String {
+    match part {
+        Part::Key(at) => waits.keys.get(at).cloned().flatten().unwrap_or_else(|| "-".to_owned()),
+        Part::Count => waits.wait.count.to_string(),
+        Part::Of(which, of) => figure(which, of, waits).map_or_else(|| "-".to_owned(), span),
+    }
+}
+
+fn print(words: &ArgMatches, by: &[By], waits: &[WaitsView], out: &mut Out) -> Result<(), Trouble> {
+    if words.get_flag("json") {
+        let rows: Vec<Value> = waits.iter().map(|one| row(by, one)).collect();
+        let bounds: Vec<u64> = WAIT_BOUNDS.to_vec();
+        json::write(out, &json!({ "waits": rows, "bounds": bounds })).map_err(|e| Trouble::of_output(&e))?;
+        return out.put("\n");
+    }
+    let header = !words.get_flag("noheader");
+    if words.get_flag("csv") {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        if header {
+            let keys = by.iter().map(|(name, ..)| *name).chain(PARTS.map(|(.., name)| name));
+            rows.push(keys.map(str::to_owned).collect());
+        }
+        for one in waits {
+            let keys = one.keys.iter().map(|key| key.clone().unwrap_or_default());
+            let figures = PARTS.iter().map(|(part, ..)| match part {
+                Part::Of(which, of) => figure(*which, *of, one)
+                    .map_or_else(String::new, |micros| format!("{:.6}", micros as f64 / 1e6)),
+                part => cell(*part, one),
+            });
+            rows.push(keys.chain(figures).collect());
+        }
+        return write_csv(&rows, out);
+    }
+    let mut columns: Vec<Column<Part>> =
+        by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
+    columns.extend(PARTS.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
+    let mut table = Table::new(columns, header);
+    table.print(waits, out, |part, one, text| text.push_str(&cell(part, one)), |_, _| None)
+}
+
+fn row(by: &[By], waits: &WaitsView) -> Value {
+    let mut row = Map::new();
+    for ((name, ..), key) in by.iter().zip(&waits.keys) {
+        row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
+    }
+    for (name, which) in [("wait", Which::Wait), ("late", Which::Late), ("release", Which::Release)] {
+        let spread = spread(which, waits);
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let value = match spread.count {
+            0 => Value::Null,
+            count => json!({
+                "count": count, "mean": seconds(spread.mean), "p50": seconds(spread.p50), "p90": seconds(spread.p90),
+                "p99": seconds(spread.p99), "max": seconds(spread.max), "counts": spread.counts,
+            }),
+        };
+        row.insert(name.to_owned(), value);
+    }
+    Value::Object(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_count_is_not_said_to_be_nothing() {
+        let wait = SpreadView {
+            count: 2,
+            p50: 1_500_000,
+            p90: 90_000_000,
+            max: 90_000_000,
+            ..SpreadView::default()
+        };
+        let waits = WaitsView { keys: vec![Some("main".into())], wait, ..WaitsView::default() };
+        let said: Vec<String> = PARTS.iter().map(|(part, ..)| cell(*part, &waits)).collect();
+        assert_eq!(said[..5], ["2", "1.50s", "1:30", "0.00s", "1:30"]);
+        assert_eq!(said[5..], ["-"; 6]);
+        assert!(row(&[], &waits)["release"].is_null());
+    }
+}

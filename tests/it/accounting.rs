@@ -1,0 +1,147 @@
+//! Looking back: what has ended, one by one and in sums, and one job with all that is kept of it.
+
+use crate::lab::Lab;
+use gq_model::End;
+use serde_json::Value;
+
+fn acct(lab: &Lab, words: &str) -> Value {
+    serde_json::from_str(&lab.say(&format!("gqacct {words} --json")).ok()).unwrap()
+}
+
+fn ids(lab: &Lab, words: &str) -> Vec<u64> {
+    let runs = acct(lab, words)["runs"].as_array().unwrap().clone();
+    runs.iter().map(|run| run["id"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn what_has_ended_is_found_by_its_words_and_each_attempt_counts() {
+    let lab = Lab::with_cards(2);
+    let good = lab.submit("-J good --account=physics", "true");
+    assert_eq!(good.ended(), End::Completed);
+    let bad = lab.submit("-J bad --gpus=1", "exit 3");
+    assert_eq!(bad.ended(), End::Failed);
+    let tasks = lab.submit("-J tasks --array=0-2", "true");
+    tasks.over();
+    let again = lab.submit("-J again --retry=1", "[ $GQ_RUN = 2 ]");
+    assert_eq!(again.ended(), End::Completed);
+    let never = lab.submit("-J never -H --array=4-9", "true");
+    assert_eq!(lab.say(&format!("gqcancel {}", never.id)).code, 0);
+    never.over();
+
+    assert_eq!(ids(&lab, "-n good"), [good.id]);
+    assert_eq!(ids(&lab, "-t F"), [bad.id]);
+    assert_eq!(ids(&lab, "--account=physics"), [good.id]);
+    assert_eq!(ids(&lab, "-N n1 -p main -n bad,good --me"), [good.id, bad.id]);
+    assert_eq!(ids(&lab, &format!("-j {}_1", tasks.id)), [tasks.id]);
+    assert!(ids(&lab, "-E yesterday").is_empty() && ids(&lab, "-n nobody").is_empty());
+    assert_eq!(ids(&lab, "-n again"), [again.id]);
+    assert_eq!(ids(&lab, "-n again -D"), [again.id, again.id]);
+    let all = acct(&lab, "-D");
+    let runs = all["runs"].as_array().unwrap();
+    assert!(runs.windows(2).all(|two| two[0]["end_time"].as_f64() <= two[1]["end_time"].as_f64()), "{all}");
+    let first = &acct(&lab, "-n again -D")["runs"][0];
+    assert_eq!(
+        (&first["again"], &first["state"], &first["run"]),
+        (&true.into(), &"FAILED".into(), &1.into())
+    );
+    assert!(first["used"]["cpu_seconds"].is_number(), "{first}");
+    let never_ran = &acct(&lab, "-n never")["runs"][0];
+    assert_eq!((&never_ran["array_tasks"], &never_ran["node"]), (&"4-9".into(), &Value::Null));
+
+    let table = lab.say("gqacct").ok();
+    let rows =
+        [format!("{}_[4-9]", never.id), format!("{}_2 ", tasks.id), "FAILED".to_owned(), "3:0".to_owned()];
+    assert!(rows.iter().all(|row| table.contains(row)), "{table}");
+    let csv = lab.say("gqacct --csv -n bad -o jobid,state,exitcode,gpus,account").ok();
+    assert_eq!(csv, format!("jobid,state,exitcode,gpus,account\n{},FAILED,3:0,1,\n", bad.id));
+    assert!(lab.say("gqacct -o moon").refused(2).contains("is no field"));
+    assert!(lab.say("gqacct -t PD").refused(2).contains("gqstat"));
+    assert!(lab.say("gqacct -S soonish").refused(2).contains("--start=soonish"));
+}
+
+#[test]
+fn sums_are_of_all_that_was_held_also_by_runs_that_were_done_again() {
+    let lab = Lab::with_cards(2);
+    let card = lab.submit("-J one --gpus=2 -c2 --mem=512M", "true");
+    assert_eq!(card.ended(), End::Completed);
+    let again = lab.submit("-J two --retry=1", "[ $GQ_RUN = 2 ]");
+    assert_eq!(again.ended(), End::Completed);
+    let sums = |words: &str| acct(&lab, &format!("usage {words}"))["usage"].as_array().unwrap().clone();
+    let by_name = sums("--by=name");
+    assert_eq!(by_name.iter().map(|sum| &sum["name"]).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!((&by_name[1]["runs"], &by_name[1]["again"]), (&2.into(), &1.into()));
+    let one = card.view();
+    // It held two cards for at least as long as its script ran.
+    let ran = one["end_time"].as_f64().unwrap() - one["start_time"].as_f64().unwrap();
+    let (cards, cpus) =
+        (by_name[0]["card_hours"].as_f64().unwrap(), by_name[0]["cpu_hours"].as_f64().unwrap());
+    assert!(cards * 3600.0 + 0.002 >= 2.0 * ran && cards * 3600.0 < 60.0, "{cards} {ran}");
+    // Both are told in whole seconds: two cpus and two cards are as much.
+    assert!((cards - cpus).abs() * 3600.0 <= 1.0, "{cards} {cpus}");
+    assert_eq!(by_name[0]["gpu_utilization"], Value::Null, "nobody can measure a declared card");
+    let all = sums("--by=all");
+    assert_eq!((all.len(), &all[0]["runs"]), (1, &3.into()));
+    let by_day = sums("--by=day,state,node,partition,account,user");
+    assert_eq!(by_day.len(), 2, "{by_day:?}");
+    let today = jiff::Timestamp::now().to_zoned_datetime(jiff::tz::TimeZone::system()).date().to_string();
+    assert!(by_day.iter().all(|sum| sum["node"] == "n1" && sum["account"].is_null()), "{by_day:?}");
+    assert!(by_day.iter().any(|sum| sum["day"] == today.as_str()), "{by_day:?}");
+    assert!(sums("-n nobody").is_empty() && sums("-E yesterday").is_empty());
+    let csv = lab.say("gqacct usage --by=month --csv -S yesterday").ok();
+    assert!(csv.starts_with("month,runs,again,card_hours,"), "{csv}");
+    assert!(lab.say("gqacct usage --by=moon").refused(2).contains("moon"));
+}
+
+#[test]
+fn waits_are_told_as_distributions_and_releases_with_them() {
+    let lab = Lab::with_cards(1);
+    for _ in 0..3 {
+        assert_eq!(lab.submit("--gpus=1", "true").ended(), End::Completed);
+    }
+    let later = lab.submit("--begin=now+2seconds", "true");
+    assert_eq!(later.ended(), End::Completed);
+    let waits = acct(&lab, "waits --by=partition,user");
+    let all = &waits["waits"][0];
+    assert_eq!(
+        (&all["partition"], &all["wait"]["count"], &all["release"]["count"]),
+        (&"main".into(), &4.into(), &4.into())
+    );
+    let of = |key: &str| all["wait"][key].as_f64().unwrap();
+    assert!(of("p50") <= of("p99") && of("p99") <= of("max") && of("max") > 1.0, "{all}");
+    let counts: Vec<u64> =
+        all["wait"]["counts"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!(
+        (counts.len(), counts.iter().sum::<u64>()),
+        (waits["bounds"].as_array().unwrap().len() + 1, 4)
+    );
+    assert!(all["release"]["max"].as_f64().unwrap() < 30.0, "{all}");
+    let table = lab.say("gqacct waits").ok();
+    assert!(table.contains("WAIT-50%") && table.contains("main"), "{table}");
+    let csv = lab.say("gqacct waits --by=all --csv").ok();
+    assert!(csv.starts_with("tasks,wait_p50,") && csv.lines().count() == 2, "{csv}");
+}
+
+#[test]
+fn a_job_is_shown_with_all_that_is_kept_of_it() {
+    let lab = Lab::with_cards(1);
+    let job = lab.submit("-J whole --comment=because --retry=1 --export=ALL,COLOUR=blue", "[ $GQ_RUN = 2 ]");
+    assert_eq!(job.ended(), End::Completed);
+    let shown = acct(&lab, &format!("show {}", job.id));
+    assert_eq!(
+        (&shown["jobs"][0]["comment"], &shown["request"]["name"]),
+        (&"because".into(), &"whole".into())
+    );
+    assert!(shown["script"].as_str().unwrap().contains("GQ_RUN = 2"), "{shown}");
+    let env = shown["environment"].as_array().unwrap();
+    assert!(env.contains(&"COLOUR=blue".into()), "{shown}");
+    let states: Vec<&Value> = shown["runs"].as_array().unwrap().iter().map(|run| &run["state"]).collect();
+    assert_eq!(states, ["FAILED", "COMPLETED"]);
+    assert!(shown["runs"][1]["used"]["released"].is_number());
+    let text = lab.say(&format!("gqacct show {}", job.id)).ok();
+    for words in ["run 1:", "run 2:", "COLOUR=blue", "  comment: because", "  reason: NonZeroExitCode"] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    let waits = lab.submit("-H", "true");
+    assert!(lab.say(&format!("gqacct show {}", waits.id)).ok().contains("state: PENDING"));
+    lab.say("gqacct show 4000").refused(4);
+}
