@@ -145,3 +145,81 @@ fn a_job_is_shown_with_all_that_is_kept_of_it() {
     assert!(lab.say(&format!("gqacct show {}", waits.id)).ok().contains("state: PENDING"));
     lab.say("gqacct show 4000").refused(4);
 }
+
+/// The tags and texts of a page: every tag is closed in its turn, and nothing in it is a script or comes from elsewhere.
+fn read_page(page: &str) -> (Vec<String>, String) {
+    use html5gum::{Token, Tokenizer};
+    const VOID: [&[u8]; 1] = [b"meta"];
+    let (mut open, mut seen, mut texts) = (Vec::new(), Vec::new(), String::new());
+    for token in Tokenizer::new(page).map(|token| token.unwrap()) {
+        match token {
+            Token::StartTag(tag) => {
+                let name = String::from_utf8(tag.name.to_vec()).unwrap();
+                for (attribute, value) in &tag.attributes {
+                    let (attribute, value) =
+                        (String::from_utf8_lossy(attribute), String::from_utf8_lossy(value));
+                    assert!(!attribute.starts_with("on"), "{name} {attribute}");
+                    assert!(
+                        !["src", "href", "xlink:href", "action", "srcset"].contains(&&*attribute),
+                        "{name} {attribute}"
+                    );
+                    assert!(
+                        !value.contains("url(") && !value.contains("javascript:"),
+                        "{name} {attribute}={value}"
+                    );
+                }
+                assert!(
+                    !["script", "link", "iframe", "object", "img", "foreignobject"].contains(&name.as_str()),
+                    "{name}"
+                );
+                if !VOID.contains(&&tag.name[..]) {
+                    open.push(name.clone());
+                }
+                seen.push(name);
+            }
+            Token::EndTag(tag) => {
+                assert_eq!(open.pop().map(String::into_bytes), Some(tag.name.to_vec()), "{open:?}");
+            }
+            Token::String(text) => texts.push_str(&String::from_utf8_lossy(&text)),
+            Token::Error(error) => panic!("{error:?}"),
+            Token::Comment(_) | Token::Doctype(_) => {}
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    (seen, texts)
+}
+
+#[test]
+fn a_report_is_a_page_that_stands_by_itself() {
+    let lab = Lab::with_cards(2);
+    for options in ["--gpus=1", "--gpus=2", ""] {
+        assert_eq!(lab.submit(options, "true").ended(), End::Completed);
+    }
+    let table = lab.say("gqacct report -S today").ok();
+    for words in ["PARTITION", "USER", "TIME", "CARD-HOURS", "WAIT-50%", "RELEASE-50%", "main"] {
+        assert!(table.contains(words), "{words}\n{table}");
+    }
+    let report = acct(&lab, "report -S today");
+    assert_eq!(
+        (&report["partitions"][0]["partition"], &report["partitions"][0]["runs"]),
+        (&"main".into(), &3.into())
+    );
+    assert_eq!(
+        (&report["users"][0]["wait"]["count"], &report["times"][0]["release"]["count"]),
+        (&3.into(), &3.into())
+    );
+    let file = lab.work("report.html");
+    assert_eq!(lab.run("gqacct", &["report", "-S", "today", "--html", file.to_str().unwrap()]).ok(), "");
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(!page.contains("http"), "nothing from elsewhere");
+    let (tags, texts) = read_page(&page);
+    let count = |name: &str| tags.iter().filter(|tag| *tag == name).count();
+    assert_eq!((count("svg"), count("table"), count("h1")), (3, 3, 1));
+    for words in ["n1:0", "n1:1", "in main", "card-hours", "% held"] {
+        assert!(texts.contains(words), "{words}\n{page}");
+    }
+    assert!(lab.say("gqacct report -E yesterday").refused(2).contains("--start is missing"));
+    let nowhere = lab.work("no/such/folder");
+    let words = ["report", "-S", "today", "--html", nowhere.to_str().unwrap()];
+    assert!(lab.run("gqacct", &words).refused(1).contains("cannot write"));
+}

@@ -2,8 +2,12 @@
 //! up; here it is shown.
 
 mod by;
+mod courses;
 mod field;
 mod json;
+mod picture;
+mod report;
+mod sheet;
 mod show;
 mod usage;
 mod waits;
@@ -66,6 +70,7 @@ pub fn command() -> Command {
         .subcommand(show::show_command())
         .subcommand(usage::usage_command())
         .subcommand(waits::waits_command())
+        .subcommand(report::report_command())
 }
 
 fn flag(id: &'static str, help: &'static str) -> Arg {
@@ -111,6 +116,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
         let clock = Clock::system();
         let code = match words.subcommand() {
             Some(("show", words)) => show::show(words, &clock, &mut out)?,
+            Some(("report", words)) => report::report(words, &clock, &mut out)?,
             Some(("waits", words)) => waits::waits(words, &clock, &mut out)?,
             Some((_, words)) => usage::usage(words, &clock, &mut out)?,
             None => list(words, &clock, &mut out)?,

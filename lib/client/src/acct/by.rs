@@ -10,7 +10,7 @@ use gq_model::Timestamp;
 use gq_proto::{UsageAsk, UsageBy};
 
 /// What sums can be made by, with the heading.
-const BY: [(&str, Key, &str); 8] = [
+pub(super) const BY: [(&str, Key, &str); 8] = [
     ("user", Key::Of(UsageBy::User), "USER"),
     ("account", Key::Of(UsageBy::Account), "ACCOUNT"),
     ("partition", Key::Of(UsageBy::Partition), "PARTITION"),
@@ -31,7 +31,8 @@ pub(super) enum Key {
 }
 
 impl Key {
-    const fn letter(self) -> UsageBy {
+    /// How `gqd` is asked for it.
+    pub(super) const fn letter(self) -> UsageBy {
         match self {
             Self::Of(by) => by,
             Self::In(_) => UsageBy::Period,

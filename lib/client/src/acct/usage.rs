@@ -54,15 +54,24 @@ pub(super) fn usage(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<
     Ok(0)
 }
 
+/// What is said of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
+    /// One of the keys.
     Key(usize),
+    /// How many runs.
     Runs,
+    /// How many of them were not the last of their task.
     Again,
+    /// Hours of cards.
     CardHours,
+    /// How much of them was used.
     CardsUsed,
+    /// Hours of cpus.
     CpuHours,
+    /// How much of them was used.
     CpusUsed,
+    /// Hours of GiB.
     MemoryHours,
 }
 
@@ -80,7 +89,7 @@ const PARTS: [(Part, &str, &str); 7] = [
 const HOUR: f64 = 3600.0;
 
 /// What a sum says: a number; none where nothing was measured.
-fn figure(part: Part, sum: &UsageView) -> Option<f64> {
+pub(super) fn figure(part: Part, sum: &UsageView) -> Option<f64> {
     let share = |used: u64, of: u64| (of > 0).then(|| used as f64 / of as f64);
     match part {
         Part::Key(_) => None,
@@ -94,7 +103,8 @@ fn figure(part: Part, sum: &UsageView) -> Option<f64> {
     }
 }
 
-fn cell(part: Part, sum: &UsageView) -> String {
+/// What it says in a cell.
+pub(super) fn cell(part: Part, sum: &UsageView) -> String {
     match (part, figure(part, sum)) {
         (Part::Key(at), _) => sum.keys.get(at).cloned().flatten().unwrap_or_else(|| "-".to_owned()),
         (_, None) => "-".to_owned(),
@@ -136,21 +146,23 @@ fn number(value: f64) -> String {
 }
 
 fn print_json(by: &[By], sums: &[UsageView], out: &mut Out) -> Result<(), Trouble> {
-    let row = |sum: &UsageView| {
-        let mut row = Map::new();
-        for ((name, ..), key) in by.iter().zip(&sum.keys) {
-            row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
-        }
-        row.insert("runs".into(), sum.runs.into());
-        row.insert("again".into(), sum.again.into());
-        for (part, _, name) in PARTS.iter().skip(2) {
-            row.insert((*name).to_owned(), figure(*part, sum).map_or(Value::Null, Value::from));
-        }
-        Value::Object(row)
-    };
-    let rows: Vec<Value> = sums.iter().map(row).collect();
+    let rows: Vec<Value> = sums.iter().map(|sum| Value::Object(row(by, sum))).collect();
     json::write(out, &serde_json::json!({ "usage": rows })).map_err(|e| Trouble::of_output(&e))?;
     out.put("\n")
+}
+
+/// A sum with all its keys.
+pub(super) fn row(by: &[By], sum: &UsageView) -> Map<String, Value> {
+    let mut row = Map::new();
+    for ((name, ..), key) in by.iter().zip(&sum.keys) {
+        row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
+    }
+    row.insert("runs".into(), sum.runs.into());
+    row.insert("again".into(), sum.again.into());
+    for (part, _, name) in PARTS.iter().skip(2) {
+        row.insert((*name).to_owned(), figure(*part, sum).map_or(Value::Null, Value::from));
+    }
+    row
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn figure(which: Which, figure: Figure, waits: &WaitsView) -> Option<u64> {
 }
 
 /// Spans below a minute in seconds with decimals: that of releases is told so.
-fn span(micros: u64) -> String {
+pub(super) fn span(micros: u64) -> String {
     match micros {
         0..60_000_000 => format!("{:.2}s", micros as f64 / 1e6),
         _ => Seconds(micros / 1_000_000).to_string(),
@@ -155,7 +155,7 @@ fn print(words: &ArgMatches, by: &[By], waits: &[WaitsView], out: &mut Out) -> R
     table.print(waits, out, |part, one, text| text.push_str(&cell(part, one)), |_, _| None)
 }
 
-fn row(by: &[By], waits: &WaitsView) -> Value {
+pub(super) fn row(by: &[By], waits: &WaitsView) -> Value {
     let mut row = Map::new();
     for ((name, ..), key) in by.iter().zip(&waits.keys) {
         row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
