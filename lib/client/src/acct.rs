@@ -1,9 +1,11 @@
 //! `gqacct`: what has ended, and what it held and used: runs one by one, one job with all that is kept of it, and sums. `gqd` picks and sums
 //! up; here it is shown.
 
+mod advise;
 mod by;
 mod courses;
 mod field;
+mod fit;
 mod json;
 mod picture;
 mod report;
@@ -12,6 +14,8 @@ mod show;
 mod usage;
 mod waits;
 mod when;
+
+pub(crate) use advise::advice_of;
 
 use crate::{
     link::{Link, conf_of, conf_option},
@@ -71,6 +75,7 @@ pub fn command() -> Command {
         .subcommand(usage::usage_command())
         .subcommand(waits::waits_command())
         .subcommand(report::report_command())
+        .subcommand(advise::advise_command())
 }
 
 fn flag(id: &'static str, help: &'static str) -> Arg {
@@ -116,6 +121,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
         let clock = Clock::system();
         let code = match words.subcommand() {
             Some(("show", words)) => show::show(words, &clock, &mut out)?,
+            Some(("advise", words)) => advise::advise(words, &clock, &mut out)?,
             Some(("report", words)) => report::report(words, &clock, &mut out)?,
             Some(("waits", words)) => waits::waits(words, &clock, &mut out)?,
             Some((_, words)) => usage::usage(words, &clock, &mut out)?,

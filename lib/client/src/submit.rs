@@ -8,6 +8,7 @@ mod tests;
 mod wait;
 
 use crate::{
+    acct,
     link::{Link, conf},
     out::Out,
     trouble::{REFUSED, Trouble, UNREACHABLE, USAGE, say},
@@ -179,13 +180,15 @@ fn of_spool(code: u8, error: &SpoolError) -> Trouble {
 /// Asks when and where the job would start; the answer goes to stderr as sbatch's does, and with `--json` to stdout.
 fn test_only(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
     let link = Link::open_to(conf)?;
-    let json = submission.json;
+    let (json, name) = (submission.json, submission.spec.name.clone());
     let reply = link.ask(Ask::TestOnly { spec: Box::new(submission.spec) })?;
     let Reply::Tested { node, partition, start, cpus } = reply else { return Err(link.astray()) };
+    let advice = acct::advice_of(&link, &name)?;
     if json {
         let start = start.map(|at| at.0 as f64 / 1e6);
         let answer = serde_json::json!({
             "start_time": start, "nodes": node.iter().collect::<Vec<_>>(), "partition": partition, "cpus": cpus,
+            "advice": advice,
         });
         print(&format!("{answer}\n"))?;
         return Ok(0);
@@ -202,5 +205,9 @@ fn test_only(conf: &Config, submission: Submission) -> Result<u8, Trouble> {
             None => format!("Job would be taken {rest}; when it would start is not known"),
         },
     );
+    if !advice.is_empty() {
+        let options = advice.join(" ");
+        say(PROGRAM, &format!("What jobs of this name used would fit into {options} (why: gqacct advise)"));
+    }
     Ok(0)
 }

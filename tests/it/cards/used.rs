@@ -129,3 +129,41 @@ fn a_slice_is_measured_by_who_holds_it_and_a_new_gqnode_begins_anew() {
     // The looks before it was held were those of a gqnode that is gone.
     assert!(slice["held"].as_f64().unwrap() > 0.4, "{used}");
 }
+
+/// What would have fitted: the smallest slice here that has the memory it used, and the time and cpus that it really took.
+#[test]
+fn a_job_is_told_what_to_ask_for_next_time() {
+    let rig = Rig::shipped("two-one-cut", "");
+    let whole = rig.cards().iter().position(|card| card["mig"] == false).unwrap();
+    let job = rig.lab.submit("-J train -t 60 --gpu-mem=70G --mem=4G", WAITS).running();
+    let pid = pid(&rig);
+    assert_eq!(job.view()["gpus"][0]["index"], whole);
+    rig.edit(|machine| {
+        let card = &mut machine.cards[whole];
+        (card.pids, card.used_mib, card.utilization) = (vec![pid], [(pid, 7000)].into(), 60);
+    });
+    looked_at(&rig);
+    rig.edit(|machine| machine.cards[whole].pids.clear());
+    end(&rig, &job);
+    let said: Value = serde_json::from_str(&rig.lab.say("gqacct advise -n train --json").ok()).unwrap();
+    let advice = said["advice"][0]["advice"].as_array().unwrap();
+    let of = |head: &str| advice.iter().find(|one| one["option"].as_str().unwrap().starts_with(head));
+    let memory = of("--gpu-mem=").unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(
+        (&memory["option"], &memory["smallest"]),
+        (&"--gpu-mem=9G".into(), &"1g.10gb".into()),
+        "{said}"
+    );
+    assert!(of("-t ").is_some() && of("--mem=").is_some(), "{said}");
+    assert_eq!((&said["advice"][0]["user"], &said["advice"][0]["runs"]), (&job.view()["user"], &1.into()));
+    let words = rig.lab.say("gqacct advise").ok();
+    assert!(words.contains("--gpu-mem=") && words.contains("that is a 1g.10gb here"), "{words}");
+    let tested = rig.lab.say("gqsub -J train -t 60 --gpu-mem=70G --test-only --wrap true").err;
+    assert!(tested.contains("would fit into -t 1:00 ") && tested.contains(" --gpu-mem=9G "), "{tested}");
+    let tested = rig.lab.say("gqsub -J other -t 60 --test-only --wrap true").err;
+    assert!(!tested.contains("would fit"), "{tested}");
+    // It can be said so, and gets that slice.
+    let small = rig.lab.submit("-J train -t 1 --gpu-mem=9G", "true");
+    assert_eq!(small.ended(), End::Completed);
+    assert_eq!(small.view()["gpus"][0]["slice"], "1g.10gb", "{}", small.view());
+}
