@@ -1,7 +1,7 @@
 //! Messages to users as mail: head and text. Whatever users typed is made harmless in the head, and shown as it is meant in the text.
 
 use super::note::{Happened, Note, Subject, Tasks, What};
-use gq_model::{JobState, Seconds, Timestamp, parse_recipients};
+use gq_model::{JobState, Seconds, Timestamp, Used, parse_recipients};
 use jiff::{ZonedDateTime, tz::TimeZone};
 use std::fmt::Write;
 
@@ -150,6 +150,10 @@ fn body(happened: Happened, subject: &Subject, cluster: &str) -> String {
     line("Started", subject.started.map(local));
     line("Ended", subject.ended.map(local));
     line("Ran", subject.ran().map(|ran| ran.to_string()));
+    let used = outcome.and_then(|outcome| outcome.used.as_deref());
+    line("Cpu time used", used.and_then(|used| used.cpu).map(|cpu| Seconds(cpu / 1_000_000).to_string()));
+    line("Memory used", used.and_then(|used| used.memory).map(|memory| format!("{memory} at most")));
+    line("Cards used", used.and_then(cards_used));
     line("Time limit", subject.shape.time_limit.map(|limit| limit.to_string()));
     line("Run", Some(subject.run.to_string()).filter(|_| subject.run.0 > 1));
     line("Output", subject.stdout());
@@ -160,6 +164,14 @@ fn body(happened: Happened, subject: &Subject, cluster: &str) -> String {
         );
     }
     text
+}
+
+/// How busy cards were, and the most of the memory of one that was used.
+fn cards_used(used: &Used) -> Option<String> {
+    let busy = used.busy()?;
+    let memory = used.cards.iter().filter_map(|card| card.memory).max();
+    let memory = memory.map(|memory| format!(", {memory} of one at most")).unwrap_or_default();
+    Some(format!("{}.{} % busy{memory}", busy / 10, busy % 10))
 }
 
 fn join(word: &str, detail: &str) -> String {

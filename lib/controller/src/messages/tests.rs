@@ -80,7 +80,9 @@ impl World {
 
     fn end(&mut self, job: u64, (task, run): (u32, u32), end: &str, next: Value) {
         let code = u8::from(end != "COMPLETED");
-        let outcome = json!({"end": end, "reason": "NonZeroExitCode", "exit_code": code});
+        let card = json!({"index": 3, "looks": 10, "held": 900, "mean": 345, "memory": 9216});
+        let used = json!({"cpu": 3_725_000_000_u64, "memory": 12_288, "cards": [card]});
+        let outcome = json!({"end": end, "reason": "NonZeroExitCode", "exit_code": code, "used": used});
         self.happens(json!({"RunEnded": {"key": {"job": job, "task": task, "run": run}, "outcome": outcome,
             "started": NOW + 5_000_000, "at": NOW + 3_728_000_000i64, "next": next}}));
     }
@@ -275,6 +277,9 @@ fn a_message_says_what_people_want_to_know() {
         ("Node:", "n1"),
         ("Cards:", "3 (GPU-1)"),
         ("Ran:", "1:02:03"),
+        ("Cpu time used:", "1:02:05"),
+        ("Memory used:", "12G at most"),
+        ("Cards used:", "34.5 % busy, 9G of one at most"),
         ("Time limit:", "1:00:00"),
         ("Output:", "/home/ann/out/17.txt"),
         ("Account:", "lab"),
