@@ -80,6 +80,7 @@ fn what_is_queued_held_and_ended_is_told_to_prometheus() {
     assert_eq!(now["gq_tasks partition=main state=RUNNING"], 0.0);
     assert_eq!(now["gq_tasks partition=main state=PENDING"], 1.0, "the held one");
     assert_eq!(now["gq_wait_seconds partition=main"], 7.0);
+    assert_eq!(now["gq_release_seconds partition=main"], 7.0);
     assert_eq!(now["gq_cards_held node=n1"], 0.0);
     // The job that had to wait for a card was told when it would start.
     let told_of: f64 = ["late", "early"]

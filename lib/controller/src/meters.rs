@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 /// Bounds of waits and of the errors of estimates, in seconds: from a second to a week.
 const WAITS: &[f64] =
     &[1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0];
-/// Bounds of turns and of commits, in seconds.
+/// Bounds of turns, commits and releases, in seconds.
 const TURNS: &[f64] = &[0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
 /// All of them.
@@ -23,6 +23,7 @@ pub(crate) struct Meters {
     ended: IntCounterVec,
     wait: HistogramVec,
     error: HistogramVec,
+    release: HistogramVec,
     turn: Histogram,
     commit: Histogram,
     passes: IntCounter,
@@ -57,6 +58,12 @@ impl Meters {
                 "How much later or earlier a first start was than the job was first told.",
                 &["partition", "side"],
             )?,
+            release: kept.histogram(
+                "gq_release_seconds",
+                "From the end of a run to all that it held being free.",
+                &["partition"],
+                TURNS,
+            )?,
             turn: kept
                 .timer("gq_turn_seconds", "Turns of the queue: deciding, planning, keeping and telling.")?,
             commit: kept
@@ -85,7 +92,15 @@ impl Meters {
                         self.first_start(&job, *key, *at);
                     }
                 }
-                Event::RunEnded { outcome, .. } => self.ended(job().as_deref(), outcome.end, 1),
+                Event::RunEnded { outcome, at, .. } => {
+                    let job = job();
+                    let released = outcome.used.as_ref().and_then(|used| used.released);
+                    if let (Some(job), Some(released)) = (&job, released) {
+                        let release = self.release.with_label_values(&[&job.shape.partition]);
+                        release.observe(seconds(released.micros_since(*at)));
+                    }
+                    self.ended(job.as_deref(), outcome.end, 1);
+                }
                 Event::TasksEnded { tasks, outcome, .. } => {
                     self.ended(job().as_deref(), outcome.end, tasks.len());
                 }
@@ -150,7 +165,17 @@ impl Kept<'_> {
     }
 
     fn spans(&self, name: &str, help: &str, labels: &[&str]) -> Result<HistogramVec, Error> {
-        self.keep(HistogramVec::new(HistogramOpts::new(name, help).buckets(WAITS.to_vec()), labels)?)
+        self.histogram(name, help, labels, WAITS)
+    }
+
+    fn histogram(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        bounds: &[f64],
+    ) -> Result<HistogramVec, Error> {
+        self.keep(HistogramVec::new(HistogramOpts::new(name, help).buckets(bounds.to_vec()), labels)?)
     }
 
     fn timer(&self, name: &str, help: &str) -> Result<Histogram, Error> {
