@@ -75,6 +75,15 @@ fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
     let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", text(words));
 }
 
+/// Hours with as many places behind the point as tell something.
+fn short(hours: f64) -> String {
+    match hours {
+        10.0.. => format!("{hours:.0}"),
+        0.1.. => format!("{hours:.1}"),
+        _ => format!("{hours:.4}"),
+    }
+}
+
 /// Bars of card-hours over time, by user: `spans` by name, with what each user had, in the order of users.
 pub(super) fn bars(spans: &[Span], colours: &Colours) -> String {
     const HEIGHT: f64 = 240.0;
@@ -95,7 +104,7 @@ pub(super) fn bars(spans: &[Span], colours: &Colours) -> String {
                 (x, y),
                 ((step - 1.0).max(0.5), height),
                 &fill,
-                &format!("{name}: {user}, {hours:.1} card-hours"),
+                &format!("{name}: {user}, {} card-hours", short(*hours)),
             );
         }
         // As many names as have room.
@@ -103,7 +112,7 @@ pub(super) fn bars(spans: &[Span], colours: &Colours) -> String {
             label(&mut out, (x, FLOOR + 16.0), "start", name);
         }
     }
-    label(&mut out, (LEFT - 6.0, 24.0), "end", &format!("{top:.1} h"));
+    label(&mut out, (LEFT - 6.0, 24.0), "end", &format!("{} h", short(top)));
     label(&mut out, (LEFT - 6.0, FLOOR), "end", "0");
     out + "</svg>\n"
 }
@@ -155,18 +164,15 @@ pub(super) fn distributions(rows: &[(String, &WaitsView)]) -> String {
         label(&mut out, (LEFT - 6.0, floor - 4.0), "end", name);
         let all = waits.wait.count.max(1) as f64;
         for (place, (count, span)) in waits.wait.counts.iter().zip(NAMES).enumerate() {
+            if *count == 0 {
+                continue;
+            }
             let part = *count as f64 / all;
             let (x, tall) = (LEFT + place as f64 * step, part * (ROW - 22.0));
             let title = format!("{name}: {count} of {} tasks waited {span}", waits.wait.count);
             rect(&mut out, (x, floor - tall), (step - 6.0, tall), "fill=\"#2563a8\"", &title);
-            if *count > 0 {
-                label(
-                    &mut out,
-                    (x + step / 2.0 - 3.0, floor - tall - 4.0),
-                    "middle",
-                    &format!("{:.0}%", part * 100.0),
-                );
-            }
+            let above = (x + step / 2.0 - 3.0, floor - tall - 4.0);
+            label(&mut out, above, "middle", &format!("{:.0}%", part * 100.0));
         }
     }
     for (place, span) in NAMES.iter().enumerate() {
