@@ -37,7 +37,7 @@ pub(super) const ANSWERS: &[Answer] = &[
         "B007",
         &[
             "it::golden::what_a_release_wrote_is_read_for_ever",
-            "store::turns::a_file_of_a_format_before_is_read_and_goes_on",
+            "store::formats::a_file_of_a_format_before_is_read_and_goes_on",
         ],
     ),
     Answer {
