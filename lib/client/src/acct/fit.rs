@@ -251,7 +251,10 @@ mod tests {
     #[test]
     fn what_is_too_large_is_made_smaller_and_what_was_too_small_larger() {
         let small = run("COMPLETED", 3600, used(10_000, 5400, card(900, 9000, 800)));
-        assert_eq!(options(&[small.clone()]), ["-t 1:15:00", "-c 2", "--mem=12G", "--gpu-mem=11G"]);
+        assert_eq!(
+            options(std::slice::from_ref(&small)),
+            ["-t 1:15:00", "-c 2", "--mem=12G", "--gpu-mem=11G"]
+        );
         // The most that any of them needed counts.
         let large = run("COMPLETED", 7200, used(60_000, 7200 * 8, card(900, 70_000, 800)));
         assert_eq!(options(&[small.clone(), large]), ["-t 2:30:00", "--gpu-mem=83G"]);
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn of_what_was_not_measured_nothing_is_said() {
         let unknown = RunView { used: None, ..run("FAILED", 3600, Used::default()) };
-        assert_eq!(options(&[unknown.clone()]), Vec::<String>::new());
+        assert_eq!(options(std::slice::from_ref(&unknown)), Vec::<String>::new());
         let never = RunView { start_time: None, ..unknown };
         let mut seen = Seen::default();
         seen.add(&never);
