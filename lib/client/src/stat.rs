@@ -26,7 +26,7 @@ use clock::Clock;
 use field::Field;
 use format::{Format, Piece};
 use gq_model::{JobRef, JobState};
-use gq_proto::{ArrayView, Ask, ExplanationView, JobView, ListAsk, Reply, Selection};
+use gq_proto::{ArrayView, Ask, ExplanationView, JobView, ListAsk, NodeView, Reply, Selection};
 use std::{ffi::OsString, io::Write, path::Path};
 use table::Table;
 
@@ -310,10 +310,16 @@ fn explanation<'a>(job: &JobView, explained: &'a [ExplanationView]) -> Option<&'
     explained.iter().find(|explained| waits && explained.id == job.id)
 }
 
-fn nodes(link: &Link, select: &Selection, json: bool, header: bool, out: &mut Out) -> Result<u8, Trouble> {
+/// The nodes of the partitions that are meant.
+fn nodes_of(link: &Link, select: &Selection) -> Result<Vec<NodeView>, Trouble> {
     let Reply::Nodes(mut nodes) = link.ask(Ask::Nodes)? else { return Err(link.astray()) };
     let wanted = &select.partitions;
     nodes.retain(|node| wanted.is_empty() || node.partitions.iter().any(|p| wanted.contains(p)));
+    Ok(nodes)
+}
+
+fn nodes(link: &Link, select: &Selection, json: bool, header: bool, out: &mut Out) -> Result<u8, Trouble> {
+    let nodes = nodes_of(link, select)?;
     if json {
         one_object(out, &json::nodes(&nodes))?;
     } else {

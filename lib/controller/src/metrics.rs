@@ -8,7 +8,7 @@ use crate::{
     viewer::Viewer,
 };
 use gq_model::{JobState, MiB, Timestamp, Uid};
-use gq_proto::{CardView, NodeView};
+use gq_proto::NodeView;
 use gq_store::Room;
 use prometheus::{Error, GaugeVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeMap;
@@ -151,15 +151,11 @@ fn standing(is_good: bool, is_held: bool) -> &'static str {
     }
 }
 
-fn is_held(view: &CardView) -> bool {
-    view.job.is_some() || !view.parts.is_empty() || view.slices.iter().any(|slice| slice.job.is_some())
-}
-
 fn cards(sheet: &Sheet, board: &Board, nodes: &[NodeView]) -> Result<(), Error> {
     let all =
         || nodes.iter().flat_map(|node| node.cards.iter().map(move |view| (node.name.to_string(), view)));
     let rows = all().map(|(node, view)| {
-        let state = standing(view.card.health.is_good(), is_held(view));
+        let state = standing(view.card.health.is_good(), view.is_held());
         (vec![node, view.card.model.clone(), state.to_owned()], 1.0)
     });
     sheet.put(

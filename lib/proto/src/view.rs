@@ -266,6 +266,13 @@ pub struct CardView {
     pub free: Vec<String>,
 }
 
+impl CardView {
+    /// Whether somebody holds it, or a slice or part of it.
+    pub fn is_held(&self) -> bool {
+        self.job.is_some() || !self.parts.is_empty() || self.slices.iter().any(|slice| slice.job.is_some())
+    }
+}
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {

@@ -47,7 +47,7 @@ impl Fits {
     }
 
     /// It as a condition, and what stands for its marks.
-    pub(crate) fn condition(&self) -> (String, Vec<Value>) {
+    fn condition(&self) -> (String, Vec<Value>) {
         let mut all = vec![if self.again { "1" } else { "again = 0" }.to_owned()];
         let mut values: Vec<Value> = Vec::new();
         for (at, sign) in [(self.from, ">="), (self.until, "<")] {
@@ -216,28 +216,40 @@ impl History {
         by: &[By],
         periods: &[Timestamp],
     ) -> Result<Option<Vec<Sums>>, StoreError> {
+        let sums = |keys| Sums { keys, ..Sums::default() };
+        self.folded(SUMMED, fits, (by, periods), sums, Sums::add)
+    }
+
+    /// Puts the runs that fit together by what they have in common; `selected` begins with the columns that keys are made of. None when there would be
+    /// more than [`MAX_SUMS`].
+    pub(crate) fn folded<T>(
+        &self,
+        selected: &str,
+        fits: &Fits,
+        (by, periods): (&[By], &[Timestamp]),
+        begin: impl Fn(Vec<Option<String>>) -> T,
+        add: impl Fn(&mut T, &Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<Option<Vec<T>>, StoreError> {
         let (condition, values) = fits.condition();
-        let mut select = self.conn.prepare(&format!("{SUMMED}{condition}"))?;
+        let mut select = self.conn.prepare(&format!("{selected}{condition}"))?;
         let mut rows = select.query(params_from_iter(values))?;
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-        let (mut all, mut key): (Vec<Sums>, Vec<u8>) = (Vec::new(), Vec::new());
+        let (mut all, mut key): (Vec<T>, Vec<u8>) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next()? {
             key.clear();
-            for by in by {
-                add_key(&mut key, row, *by, periods)?;
-            }
+            by.iter().try_for_each(|by| add_key(&mut key, row, *by, periods))?;
             let at = match places.get(key.as_slice()) {
                 Some(at) => *at,
                 None if all.len() >= MAX_SUMS => return Ok(None),
                 None => {
                     places.insert(key.clone(), all.len());
                     let keys = by.iter().map(|by| key_of(row, *by, periods)).collect::<Result<_, _>>()?;
-                    all.push(Sums { keys, ..Sums::default() });
+                    all.push(begin(keys));
                     all.len() - 1
                 }
             };
-            if let Some(sums) = all.get_mut(at) {
-                sums.add(row)?;
+            if let Some(one) = all.get_mut(at) {
+                add(one, row)?;
             }
         }
         Ok(Some(all))
@@ -262,12 +274,7 @@ const fn column_of(by: By) -> usize {
 }
 
 /// Adds what tells runs apart to the bytes of a key, without a copy of it.
-pub(crate) fn add_key(
-    key: &mut Vec<u8>,
-    row: &Row<'_>,
-    by: By,
-    periods: &[Timestamp],
-) -> Result<(), StoreError> {
+fn add_key(key: &mut Vec<u8>, row: &Row<'_>, by: By, periods: &[Timestamp]) -> Result<(), StoreError> {
     match by {
         By::Period => key.extend(period_of(row.get(0)?, periods).to_le_bytes()),
         By::User => key.extend(row.get::<_, i64>(1)?.to_le_bytes()),
@@ -284,7 +291,7 @@ pub(crate) fn add_key(
     Ok(())
 }
 
-pub(crate) fn key_of(row: &Row<'_>, by: By, periods: &[Timestamp]) -> Result<Option<String>, StoreError> {
+fn key_of(row: &Row<'_>, by: By, periods: &[Timestamp]) -> Result<Option<String>, StoreError> {
     Ok(match by {
         By::Period => Some(period_of(row.get(0)?, periods).to_string()),
         By::User => Some(row.get::<_, i64>(1)?.to_string()),

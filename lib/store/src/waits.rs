@@ -1,14 +1,10 @@
 //! Waits: how long jobs waited, how far promised starts were off, and how long it took until all that a run held was free again, as
 //! distributions of runs that have something in common. Read of the index `run_sums` alone.
 
-use crate::{
-    By, Fits, History, MAX_SUMS, StoreError,
-    load::unsigned,
-    past::{add_key, key_of},
-};
+use crate::{By, Fits, History, StoreError, load::unsigned};
 use gq_model::Timestamp;
-use rusqlite::{Row, params_from_iter};
-use std::collections::{BTreeMap, HashMap};
+use rusqlite::Row;
+use std::collections::BTreeMap;
 
 /// Spans of time, told apart to one part in 32.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,39 +82,18 @@ const WAITED: &str = "SELECT ended, uid, account, partition, node, state, name, 
 
 impl History {
     /// How runs that fit waited, by what they have in common. `bounds`: in microseconds, in order. None when there would be more than
-    /// [`MAX_SUMS`].
+    /// [`MAX_SUMS`](crate::MAX_SUMS).
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn waits(
         &self,
         fits: &Fits,
-        (by, periods): (&[By], &[Timestamp]),
+        grouped: (&[By], &[Timestamp]),
         bounds: &[u64],
     ) -> Result<Option<Vec<Waits>>, StoreError> {
-        let (condition, values) = fits.condition();
-        let mut select = self.conn.prepare(&format!("{WAITED}{condition}"))?;
-        let mut rows = select.query(params_from_iter(values))?;
-        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-        let (mut all, mut key): (Vec<Waits>, Vec<u8>) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            key.clear();
-            by.iter().try_for_each(|by| add_key(&mut key, row, *by, periods))?;
-            let at = match places.get(key.as_slice()) {
-                Some(at) => *at,
-                None if all.len() >= MAX_SUMS => return Ok(None),
-                None => {
-                    places.insert(key.clone(), all.len());
-                    let keys = by.iter().map(|by| key_of(row, *by, periods)).collect::<Result<_, _>>()?;
-                    all.push(Waits { keys, ..Waits::default() });
-                    all.len() - 1
-                }
-            };
-            if let Some(waits) = all.get_mut(at) {
-                waits.add(row, bounds)?;
-            }
-        }
-        Ok(Some(all))
+        let waits = |keys| Waits { keys, ..Waits::default() };
+        self.folded(WAITED, fits, grouped, waits, |waits, row| waits.add(row, bounds))
     }
 }
 

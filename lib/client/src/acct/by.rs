@@ -8,6 +8,7 @@ use crate::{select::split, stat::clock::Clock, trouble::Trouble};
 use clap::{Arg, ArgMatches};
 use gq_model::Timestamp;
 use gq_proto::{UsageAsk, UsageBy};
+use serde_json::{Map, Value};
 
 /// What sums can be made by, with the heading.
 pub(super) const BY: [(&str, Key, &str); 8] = [
@@ -100,6 +101,14 @@ pub(super) fn asked(words: &ArgMatches, clock: &Clock) -> Result<(Vec<By>, Perio
         periods: periods.iter().map(|(begin, _)| *begin).collect(),
     };
     Ok((by, periods, ask))
+}
+
+/// The keys of a row in JSON.
+pub(super) fn row_of(by: &[By], keys: &[Option<String>]) -> Map<String, Value> {
+    let named = by.iter().zip(keys);
+    named
+        .map(|((name, ..), key)| ((*name).to_owned(), key.clone().map_or(Value::Null, Value::String)))
+        .collect()
 }
 
 /// Names the span of time among keys.

@@ -139,17 +139,8 @@ fn word(by: UsageBy) -> Vec<By> {
 
 fn lines(link: &Link, select: &PastAsk, by: UsageBy, periods: &Periods) -> Result<Vec<Line>, Trouble> {
     let ask = asked(select, vec![by], periods);
-    let (mut sums, mut waits): (Vec<UsageView>, Vec<WaitsView>) = (Vec::new(), Vec::new());
-    link.ask_in_parts(Ask::Usage(ask.clone()), |part| {
-        let Reply::Usage { sums: some, more } = part else { return Err(link.astray()) };
-        sums.extend(some);
-        Ok(more)
-    })?;
-    link.ask_in_parts(Ask::Waits(ask), |part| {
-        let Reply::Waits { waits: some, more } = part else { return Err(link.astray()) };
-        waits.extend(some);
-        Ok(more)
-    })?;
+    let sums = usage::sums_of(link, ask.clone())?;
+    let mut waits = waits::waits_of(link, ask)?;
     let mut lines: Vec<Line> = Vec::new();
     for mut usage in sums {
         // What ended in between is in neither or in the sums alone.
@@ -171,16 +162,12 @@ fn lines(link: &Link, select: &PastAsk, by: UsageBy, periods: &Periods) -> Resul
 fn shares(link: &Link, select: &PastAsk, periods: &Periods) -> Result<Vec<Span>, Trouble> {
     let mut spans: Vec<Span> = periods.iter().map(|(_, name)| (name.clone(), Vec::new())).collect();
     let ask = asked(select, vec![UsageBy::Period, UsageBy::User], periods);
-    link.ask_in_parts(Ask::Usage(ask), |part| {
-        let Reply::Usage { sums, more } = part else { return Err(link.astray()) };
-        for sum in sums {
-            let [Some(number), Some(user)] = sum.keys.as_slice() else { continue };
-            let hours = usage::figure(Part::CardHours, &sum).unwrap_or_default();
-            let span = number.parse::<usize>().ok().and_then(|number| spans.get_mut(number));
-            span.into_iter().for_each(|(_, parts)| parts.push((user.clone(), hours)));
-        }
-        Ok(more)
-    })?;
+    for sum in usage::sums_of(link, ask)? {
+        let [Some(number), Some(user)] = sum.keys.as_slice() else { continue };
+        let hours = usage::figure(Part::CardHours, &sum).unwrap_or_default();
+        let span = number.parse::<usize>().ok().and_then(|number| spans.get_mut(number));
+        span.into_iter().for_each(|(_, parts)| parts.push((user.clone(), hours)));
+    }
     spans.iter_mut().for_each(|(_, parts)| parts.sort_by(|a, b| a.0.cmp(&b.0)));
     Ok(spans)
 }

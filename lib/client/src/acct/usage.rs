@@ -16,7 +16,7 @@ use crate::{
     trouble::Trouble,
 };
 use clap::{ArgMatches, Command};
-use gq_proto::{Ask, Reply, UsageView};
+use gq_proto::{Ask, Reply, UsageAsk, UsageView};
 use serde_json::{Map, Value};
 
 /// The options of `gqacct usage`.
@@ -39,12 +39,7 @@ pub(super) fn usage_command() -> Command {
 pub(super) fn usage(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<u8, Trouble> {
     let (by, periods, ask) = by::asked(words, clock)?;
     let link = Link::open(conf_of(words))?;
-    let mut sums: Vec<UsageView> = Vec::new();
-    link.ask_in_parts(Ask::Usage(ask), |part| {
-        let Reply::Usage { sums: some, more } = part else { return Err(link.astray()) };
-        sums.extend(some);
-        Ok(more)
-    })?;
+    let mut sums = sums_of(&link, ask)?;
     sums.iter_mut().for_each(|sum| by::name_period(&by, &periods, &mut sum.keys));
     sums.sort_by(|a, b| a.keys.cmp(&b.keys));
     if words.get_flag("sort") {
@@ -52,6 +47,17 @@ pub(super) fn usage(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<
     }
     print(words, &by, &sums, out)?;
     Ok(0)
+}
+
+/// Asks for sums.
+pub(super) fn sums_of(link: &Link, ask: UsageAsk) -> Result<Vec<UsageView>, Trouble> {
+    let mut sums = Vec::new();
+    link.ask_in_parts(Ask::Usage(ask), |part| {
+        let Reply::Usage { sums: some, more } = part else { return Err(link.astray()) };
+        sums.extend(some);
+        Ok(more)
+    })?;
+    Ok(sums)
 }
 
 /// What is said of a sum.
@@ -153,10 +159,7 @@ fn print_json(by: &[By], sums: &[UsageView], out: &mut Out) -> Result<(), Troubl
 
 /// A sum with all its keys.
 pub(super) fn row(by: &[By], sum: &UsageView) -> Map<String, Value> {
-    let mut row = Map::new();
-    for ((name, ..), key) in by.iter().zip(&sum.keys) {
-        row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
-    }
+    let mut row = by::row_of(by, &sum.keys);
     row.insert("runs".into(), sum.runs.into());
     row.insert("again".into(), sum.again.into());
     for (part, _, name) in PARTS.iter().skip(2) {

@@ -16,8 +16,8 @@ use crate::{
 };
 use clap::{ArgMatches, Command};
 use gq_model::Seconds;
-use gq_proto::{Ask, Reply, SpreadView, WAIT_BOUNDS, WaitsView};
-use serde_json::{Map, Value, json};
+use gq_proto::{Ask, Reply, SpreadView, UsageAsk, WAIT_BOUNDS, WaitsView};
+use serde_json::{Value, json};
 
 /// The options of `gqacct waits`.
 pub(super) fn waits_command() -> Command {
@@ -38,16 +38,22 @@ pub(super) fn waits_command() -> Command {
 pub(super) fn waits(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result<u8, Trouble> {
     let (by, periods, ask) = by::asked(words, clock)?;
     let link = Link::open(conf_of(words))?;
-    let mut waits: Vec<WaitsView> = Vec::new();
+    let mut waits = waits_of(&link, ask)?;
+    waits.iter_mut().for_each(|one| by::name_period(&by, &periods, &mut one.keys));
+    waits.sort_by(|a, b| a.keys.cmp(&b.keys));
+    print(words, &by, &waits, out)?;
+    Ok(0)
+}
+
+/// Asks for waits.
+pub(super) fn waits_of(link: &Link, ask: UsageAsk) -> Result<Vec<WaitsView>, Trouble> {
+    let mut waits = Vec::new();
     link.ask_in_parts(Ask::Waits(ask), |part| {
         let Reply::Waits { waits: some, more } = part else { return Err(link.astray()) };
         waits.extend(some);
         Ok(more)
     })?;
-    waits.iter_mut().for_each(|one| by::name_period(&by, &periods, &mut one.keys));
-    waits.sort_by(|a, b| a.keys.cmp(&b.keys));
-    print(words, &by, &waits, out)?;
-    Ok(0)
+    Ok(waits)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,10 +162,7 @@ fn print(words: &ArgMatches, by: &[By], waits: &[WaitsView], out: &mut Out) -> R
 }
 
 pub(super) fn row(by: &[By], waits: &WaitsView) -> Value {
-    let mut row = Map::new();
-    for ((name, ..), key) in by.iter().zip(&waits.keys) {
-        row.insert((*name).to_owned(), key.clone().map_or(Value::Null, Value::String));
-    }
+    let mut row = by::row_of(by, &waits.keys);
     for (name, which) in [("wait", Which::Wait), ("late", Which::Late), ("release", Which::Release)] {
         let spread = spread(which, waits);
         let seconds = |micros: u64| micros as f64 / 1e6;

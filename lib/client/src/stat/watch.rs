@@ -141,9 +141,7 @@ fn keep_looking(
 fn look(conf: Option<PathBuf>, select: &Selection) -> Result<Seen, Trouble> {
     let link = Link::open(conf.as_deref())?;
     let Reply::Pong(cluster) = link.ask(Ask::Ping)? else { return Err(link.astray()) };
-    let Reply::Nodes(mut nodes) = link.ask(Ask::Nodes)? else { return Err(link.astray()) };
-    let wanted = &select.partitions;
-    nodes.retain(|node| wanted.is_empty() || node.partitions.iter().any(|p| wanted.contains(p)));
+    let nodes = super::nodes_of(&link, select)?;
     let words = Selection { jobs: Vec::new(), ..select.clone() };
     let ask = ListAsk { select: select.clone(), starts: true, ..ListAsk::default() };
     let (mut kept, mut count) = (Vec::new(), 0);

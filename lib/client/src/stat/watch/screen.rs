@@ -119,7 +119,7 @@ fn totals(seen: &Seen) -> String {
         seen.jobs.iter().filter(|job| job.state.parse().is_ok_and(|state| wanted.contains(&state))).count()
     };
     let cards: Vec<&CardView> = seen.nodes.iter().flat_map(|node| &node.cards).collect();
-    let held = cards.iter().filter(|view| is_held(view)).count();
+    let held = cards.iter().filter(|view| view.is_held()).count();
     let more = if seen.more > 0 { format!(" and {} more", seen.more) } else { String::new() };
     format!(
         "{} run, {} wait{more}; {held} of {} cards held",
@@ -127,10 +127,6 @@ fn totals(seen: &Seen) -> String {
         in_state(&[JobState::Pending]),
         cards.len()
     )
-}
-
-fn is_held(view: &CardView) -> bool {
-    view.job.is_some() || !view.parts.is_empty() || view.slices.iter().any(|slice| slice.job.is_some())
 }
 
 /// Cards of a node, a letter for each that is whole, and for each slice and part of the others.
