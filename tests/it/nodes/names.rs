@@ -25,9 +25,11 @@ fn count(text: &str, words: &str) -> usize {
     text.matches(words).count()
 }
 
+/// Copies a file or folder as it is. What a daemon writes meanwhile may be gone before it is copied: then once more.
 fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
-    assert!(copied.success(), "cp {} {}", from.display(), to.display());
+    until(&format!("{} is copied to {}", from.display(), to.display()), || {
+        Command::new("cp").arg("-aT").arg(from).arg(to).status().unwrap().success().then_some(())
+    });
 }
 
 /// What a node that is called `n1` says of itself.
