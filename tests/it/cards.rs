@@ -1,6 +1,7 @@
 //! Cards: who gets which, what a job sees of them, and that no card is handed out twice.
 
 mod failing;
+mod idle;
 pub mod rig;
 mod setback;
 mod shares;

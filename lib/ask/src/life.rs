@@ -211,7 +211,8 @@ pub(crate) fn mail_type(text: &str) -> Result<Vec<MailOn>, Problem> {
             "END" | "TIME_LIMIT" => on.push(MailOn::End),
             "FAIL" => on.push(MailOn::Fail),
             "REQUEUE" => on.push(MailOn::Requeue),
-            "ALL" => on.extend([MailOn::Begin, MailOn::End, MailOn::Fail, MailOn::Requeue]),
+            "ALL" => on.extend([MailOn::Begin, MailOn::End, MailOn::Fail, MailOn::Requeue, MailOn::Idle]),
+            "IDLE" => on.push(MailOn::Idle),
             "TIME_LIMIT_50" => on.push(MailOn::Half),
             "TIME_LIMIT_80" => on.push(MailOn::Eighty),
             "TIME_LIMIT_90" => on.push(MailOn::Ninety),
@@ -221,7 +222,7 @@ pub(crate) fn mail_type(text: &str) -> Result<Vec<MailOn>, Problem> {
             }
             _ => {
                 return Err(Problem::Expected(
-                    "NONE, ALL, or some of BEGIN END FAIL REQUEUE TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 \
+                    "NONE, ALL, or some of BEGIN END FAIL REQUEUE IDLE TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 \
                      TIME_LIMIT_50 ARRAY_TASKS with commas between them",
                 ));
             }

@@ -322,6 +322,7 @@ fn request(
         get_user_env: value(wishes.get_user_env.take()),
         container: value(wishes.container.take()),
         mail: Some(mail).filter(|mail| !mail.on.is_empty()),
+        idle_ok: value(wishes.idle_ok.take()),
         test_run: value(wishes.test_run.take()),
     };
     check_times(&spec, context.now, place.as_ref().unwrap_or(&Place::CommandLine))?;

@@ -110,6 +110,7 @@ pub(crate) struct Wishes {
     pub container: Option<Said<String>>,
     pub mail_type: Option<Said<Vec<MailOn>>>,
     pub mail_user: Option<Said<String>>,
+    pub idle_ok: Option<Said<String>>,
     pub rerun_failed: Option<Said<JobId>>,
     pub wckey: Option<Said<()>>,
     pub hint: Option<Said<()>>,

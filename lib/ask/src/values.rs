@@ -50,6 +50,11 @@ pub(crate) fn comment(text: &str) -> Result<String, Problem> {
     if text.is_empty() { Ok(String::new()) } else { line(text, MAX_COMMENT) }
 }
 
+/// A reason why cards may be idle.
+pub(crate) fn excuse(text: &str) -> Result<String, Problem> {
+    line(text, MAX_NAME)
+}
+
 /// One partition.
 pub(crate) fn partition(text: &str) -> Result<String, Problem> {
     if text.contains(',') {

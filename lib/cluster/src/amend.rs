@@ -1,7 +1,7 @@
 //! Amendments: what changes of a job after it was accepted, beside its runs beginning and ending. The part of [`Cluster::apply`] that folds
 //! them in.
 
-use crate::{Amendment, Cluster, Event, Fate, HeldBy, IllegalEvent, Job, Run};
+use crate::{Amendment, Cluster, Event, Fate, HeldBy, Idleness, IllegalEvent, Job, Run};
 use alloc::{format, sync::Arc};
 use core::cmp::Ordering;
 use gq_model::{IndexSet, JobId, RunKey, Seconds, Timestamp};
@@ -25,8 +25,22 @@ impl Cluster {
                 job.priority = *priority;
             }),
             Event::Suspended { key, at } => {
-                self.change_run(*key, |run| run.suspended = run.suspended.or(Some(*at))).map(drop)
+                // What stands still is idle by somebody's will.
+                let change = |run: &mut Run| (run.suspended, run.idle) = (run.suspended.or(Some(*at)), None);
+                self.change_run(*key, change).map(drop)
             }
+            Event::IdleFound { key, since, due, again } => {
+                let change = |run: &mut Run| {
+                    run.idle = Some(Idleness { since: *since, due: *due, again: *again });
+                    run.idle_times = run.idle_times.saturating_add(1);
+                };
+                self.change_run(*key, change).map(drop)
+            }
+            Event::IdleDue { key, due } => {
+                let change = |run: &mut Run| run.idle.iter_mut().for_each(|idle| idle.due = *due);
+                self.change_run(*key, change).map(drop)
+            }
+            Event::IdleOver { key } => self.change_run(*key, |run| run.idle = None).map(drop),
             Event::Adopted { key, node_id } => {
                 self.change_run(*key, |run| run.node_id = Some(*node_id)).map(drop)
             }

@@ -44,6 +44,9 @@ impl Cluster {
             | Event::Amended { .. }
             | Event::Suspended { .. }
             | Event::Adopted { .. }
+            | Event::IdleFound { .. }
+            | Event::IdleDue { .. }
+            | Event::IdleOver { .. }
             | Event::Resumed { .. } => self.amend(event),
             Event::Allocated {
                 key,
@@ -79,6 +82,8 @@ impl Cluster {
                     stage: self.job(key.job).map(|job| job.stage()).unwrap_or_default(),
                     suspended: None,
                     stood_still: 0,
+                    idle: None,
+                    idle_times: 0,
                     phase: Phase::Starting,
                     stopping: None,
                 };
@@ -231,6 +236,7 @@ impl Cluster {
             prep_runs: 0,
             prep_task: None,
             retried: BTreeMap::new(),
+            reclaimed: BTreeMap::new(),
             waited: false,
             first_start: None,
             waiting: new.tasks.clone(),
@@ -279,9 +285,13 @@ impl Cluster {
         let job = Arc::make_mut(self.jobs.get_mut(&key.job).ok_or_else(missing)?);
         let (shape, who) = (Arc::clone(&job.shape), (key.job, key.task));
         let run = job.runs.get_mut(&key.task).filter(|run| run.number == key.run).ok_or_else(missing)?;
-        let before = until(&shape, run);
+        let (before, due) = (until(&shape, run), run.reclaim_due());
         change(run);
         let (now, node) = (until(&shape, run), run.node.clone());
+        if run.reclaim_due() != due {
+            due.map(|at| self.reclaims.remove(&(at, key)));
+            self.reclaims.extend(run.reclaim_due().map(|at| (at, key)));
+        }
         if before != now {
             self.node_mut(&node)?.hold_until(who, now);
             self.ledger.hold_until(who, before, now);
@@ -321,11 +331,16 @@ impl Cluster {
                 Next::Over => {
                     job.tally.add(outcome, 1);
                     job.retried.remove(&key.task);
+                    job.reclaimed.remove(&key.task);
                 }
                 Next::Again { not_before, site_fault, retry, held } => {
                     job.wait_again(key, (not_before, held));
                     if retry {
                         let times = job.retried.entry(key.task).or_default();
+                        *times = times.saturating_add(1);
+                    }
+                    if let Some(Run { stopping: Some(Stopping::Idle { .. }), .. }) = ended {
+                        let times = job.reclaimed.entry(key.task).or_default();
                         *times = times.saturating_add(1);
                     }
                     if ended.as_ref().is_some_and(|run: &Run| run.stage == Stage::Prep) {
@@ -339,6 +354,7 @@ impl Cluster {
         if let Some(Stopping::Preempt { due, .. }) = run.stopping {
             self.preempted.remove(&(due, key));
         }
+        run.reclaim_due().map(|at| self.reclaims.remove(&(at, key)));
         if let Some(job) = self.jobs.get(&key.job) {
             self.ledger.release((key.job, key.task), &run, job);
             if next == Next::Over {
@@ -361,6 +377,7 @@ impl Cluster {
             job.waiting = job.waiting.without(tasks);
             job.release_tasks(tasks);
             job.retried.retain(|task, _| !tasks.contains(task.0));
+            job.reclaimed.retain(|task, _| !tasks.contains(task.0));
             job.attempts.retain(|task, _| !tasks.contains(task.0));
             job.resting.retain(|task, _| !tasks.contains(task.0));
             job.tally.add(outcome, tasks.len());

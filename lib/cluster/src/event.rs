@@ -193,6 +193,32 @@ pub enum Event {
         /// From when its time limit counts now, on the controller's clock.
         counted: Timestamp,
     },
+    /// All cards of a run are idle.
+    IdleFound {
+        /// Which run.
+        key: RunKey,
+        /// Since when, on the node's clock.
+        since: Timestamp,
+        /// When something is to be done about it; none when it is only told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+        /// Whether it is to run again then.
+        #[serde(default)]
+        again: bool,
+    },
+    /// Something is to be done about the idle cards of a run at another time.
+    IdleDue {
+        /// Which run.
+        key: RunKey,
+        /// When; none when nothing is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+    },
+    /// They are in use again, or nobody knows any more.
+    IdleOver {
+        /// Which run.
+        key: RunKey,
+    },
     /// Another node of the same name, which has lost the log of the one that a run was given to, has the run's living supervisor.
     Adopted {
         /// Which run.
@@ -416,6 +442,9 @@ impl Event {
             | Self::Stopped { key, .. }
             | Self::Suspended { key, .. }
             | Self::Resumed { key, .. }
+            | Self::IdleFound { key, .. }
+            | Self::IdleDue { key, .. }
+            | Self::IdleOver { key }
             | Self::Adopted { key, .. }
             | Self::RunEnded { key, .. } => Some(key.job),
             Self::Charged { .. }
@@ -459,6 +488,9 @@ impl Event {
             | Self::Amended { .. }
             | Self::Suspended { .. }
             | Self::Resumed { .. }
+            | Self::IdleFound { .. }
+            | Self::IdleDue { .. }
+            | Self::IdleOver { .. }
             | Self::Adopted { .. }
             | Self::Allocated { .. }
             | Self::Started { .. }

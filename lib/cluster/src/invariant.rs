@@ -82,7 +82,19 @@ impl Cluster {
                 "not every job that something is to be done about has its alarm".into(),
             ));
         }
+        self.check_reclaims()?;
         self.check_ledger()
+    }
+
+    /// Something is to be done about the idle cards of those runs alone that run, and that nobody ends.
+    fn check_reclaims(&self) -> Result<(), IllegalEvent> {
+        let due = self.jobs().flat_map(|job| {
+            job.runs.iter().filter_map(|(task, run)| Some((run.reclaim_due()?, job.run_key(*task)?)))
+        });
+        if self.reclaims().eq(&due.collect::<alloc::collections::BTreeSet<_>>()) {
+            return Ok(());
+        }
+        Err(IllegalEvent("the runs whose idle cards are to be taken are not those that are marked".into()))
     }
 
     /// What the ledger says is what jobs and runs add up to.

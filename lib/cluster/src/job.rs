@@ -122,6 +122,24 @@ pub enum Stopping {
         /// Whether the order to end it was given.
         ordered: bool,
     },
+    /// Its cards were idle for too long.
+    Idle {
+        /// Whether it is to run again.
+        again: bool,
+    },
+}
+
+/// That the cards of a run are idle, as its node has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idleness {
+    /// Since when, on the node's clock.
+    pub since: Timestamp,
+    /// When something is to be done about it, on the controller's clock; none when it is only told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Timestamp>,
+    /// Whether it is to run again then, as its partition said when this was told.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// One attempt at a task, from allocation to release.
@@ -174,6 +192,12 @@ pub struct Run {
     /// How long it was suspended before that, in microseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stood_still: u64,
+    /// That its cards are idle, when they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Idleness>,
+    /// How often they were found so.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_times: u32,
     /// Where it stands.
     pub phase: Phase,
     /// Why it is being stopped, when it is.
@@ -197,6 +221,11 @@ impl Run {
     /// the clocks to differ and its processes to die.
     pub fn is_over_after(&self, silence: Seconds) -> bool {
         self.lease.is_some_and(|Seconds(lease)| silence.0 >= lease.saturating_add(lease / 10 + LEASE_MARGIN))
+    }
+    /// When something is to be done about its idle cards, if it runs still and nobody ends it.
+    pub fn reclaim_due(&self) -> Option<Timestamp> {
+        let is_running = matches!(self.phase, Phase::Running { .. }) && self.suspended.is_none();
+        self.idle.filter(|_| is_running && self.stopping.is_none())?.due
     }
     /// The state it gives its task while its node is in sight.
     pub fn state(&self) -> JobState {
@@ -305,6 +334,9 @@ pub struct Job {
     /// How often tasks that failed were tried again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub retried: BTreeMap<TaskIndex, u32>,
+    /// How often tasks were put back for their idle cards.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reclaimed: BTreeMap<TaskIndex, u32>,
     /// Whether what is to happen when it has waited too long has happened.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub waited: bool,

@@ -25,15 +25,15 @@ mod waits;
 pub use apply::IllegalEvent;
 pub use booking::{Booked, Booking};
 pub use event::{Amendment, Event, NewJob, Next};
-pub use job::{Demand, HeldBy, Job, Memory, Phase, Run, Shape, Stopping, Tally};
+pub use job::{Demand, HeldBy, Idleness, Job, Memory, Phase, Run, Shape, Stopping, Tally};
 pub use journal::Journal;
 pub use layout::{Layout, MAX_NODE_UNITS, Slot, Units, WHOLE_CARD, position_of, slice_place};
 pub use ledger::Ledger;
 pub use node::{Hold, Link, Node, Used};
 pub use payer::{Holdings, Payer, Usage};
 pub use policy::{
-    Access, Account, DeclaredNode, Depth, Limits, Partition, PartitionState, Policy, Preempt, Qos, Serves,
-    SliceRule, Weights,
+    Access, Account, DeclaredNode, Depth, Idle, IdleAction, Limits, Partition, PartitionState, Policy,
+    Preempt, Qos, Serves, SliceRule, Weights,
 };
 pub use queue::{Group, Key, Place, Queue};
 pub use rights::{Owner, Private, Role};
@@ -63,6 +63,8 @@ pub struct Cluster {
     ledger: Ledger,
     /// Runs that make room and are to be ended when their grace is over.
     preempted: BTreeSet<(Timestamp, RunKey)>,
+    /// Runs about whose idle cards something is to be done at a time.
+    reclaims: BTreeSet<(Timestamp, RunKey)>,
     /// Waiting jobs of which something is to be done at a time.
     alarms: BTreeSet<(Timestamp, JobId)>,
     dependents: waits::Dependents,
@@ -124,6 +126,7 @@ impl Cluster {
                 {
                     cluster.preempted.insert((due, key));
                 }
+                cluster.reclaims.extend(run.reclaim_due().zip(job.run_key(*task)));
             }
             cluster.last_job = cluster.last_job.max(job.id);
             cluster.queue.file(&mut job);
@@ -179,6 +182,10 @@ impl Cluster {
     pub fn preempted(&self) -> impl Iterator<Item = &(Timestamp, RunKey)> {
         self.preempted.iter()
     }
+    /// Runs about whose idle cards something is to be done at a time, the first in front: see [`Run::reclaim_due`].
+    pub fn reclaims(&self) -> impl Iterator<Item = &(Timestamp, RunKey)> {
+        self.reclaims.iter()
+    }
     /// Waiting jobs of which something is to be done at a time, the first in front: see [`Job::alarm`].
     pub fn alarms(&self) -> impl Iterator<Item = &(Timestamp, JobId)> {
         self.alarms.iter()
@@ -209,6 +216,7 @@ fn until(shape: &Shape, run: &Run) -> Timestamp {
     let limit = run.counted.after(run.own_limit.or(shape.time_limit).unwrap_or(UNLIMITED));
     match run.stopping {
         Some(Stopping::Preempt { due, .. }) => limit.min(due),
-        Some(Stopping::Cancel | Stopping::Requeue | Stopping::RequeueHold(_)) | None => limit,
+        Some(Stopping::Cancel | Stopping::Requeue | Stopping::RequeueHold(_) | Stopping::Idle { .. })
+        | None => limit,
     }
 }

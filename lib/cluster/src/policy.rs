@@ -6,7 +6,7 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use gq_model::{Card, MiB, NodeName, Seconds, Uid};
+use gq_model::{Card, IdleRule, MiB, NodeName, Seconds, Uid};
 
 /// Whether a partition takes and starts jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub struct Partition {
     pub preempt: Preempt,
     /// What its preempted jobs get between the signal and their end.
     pub grace: Seconds,
+    /// What is done about its jobs whose cards are idle; none means nothing.
+    pub idle: Option<Idle>,
     /// Limits of its jobs.
     pub limits: Limits,
 }
@@ -93,6 +95,31 @@ pub enum Preempt {
     Cancel,
     /// It is ended and waits again.
     Requeue,
+}
+
+/// What happens to a job whose cards stay idle though it was warned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleAction {
+    /// Nothing more.
+    #[default]
+    Report,
+    /// It is ended.
+    Cancel,
+    /// It is ended and waits again, a few times.
+    Requeue,
+}
+
+/// What a partition does about jobs whose cards are idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// When cards are idle.
+    pub rule: IdleRule,
+    /// What happens when they stay so.
+    pub action: IdleAction,
+    /// From the warning to that.
+    pub grace: Seconds,
+    /// Whether jobs may excuse themselves.
+    pub may_excuse: bool,
 }
 
 /// Who may use a partition. Whoever is denied may not; whoever a list that is there does not name may not either.
@@ -209,6 +236,7 @@ impl Partition {
             tier: 1,
             preempt: Preempt::Off,
             grace: Seconds(0),
+            idle: None,
             limits: Limits::default(),
         }
     }

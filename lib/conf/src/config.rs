@@ -1,7 +1,7 @@
 //! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
 
 use crate::around::{Container, Fence, NodeHooks};
-use crate::rules::{Access, Account, Backfill, Licence, Limits, Preempt, Private, Qos, Weights};
+use crate::rules::{Access, Account, Backfill, Idle, Licence, Limits, Preempt, Private, Qos, Weights};
 use gq_model::{Card, MiB, NodeName, Seconds};
 use std::{
     path::{Path, PathBuf},
@@ -201,6 +201,8 @@ pub struct Partition {
     pub preempt: Preempt,
     /// Time from the first signal to the last when they make room.
     pub grace: Seconds,
+    /// What is done about its jobs whose cards are idle; none means nothing.
+    pub idle: Option<Idle>,
     /// Bounds of its jobs.
     pub limits: Limits,
 }
@@ -227,6 +229,7 @@ impl Partition {
             tier: 1,
             preempt: Preempt::Off,
             grace: Seconds(0),
+            idle: None,
             limits: Limits::default(),
         }
     }

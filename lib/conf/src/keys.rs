@@ -4,7 +4,7 @@
 use crate::{
     config::PartitionState,
     mistake::Notes,
-    rules::{Backfill, Limits, Preempt, Private, Weights},
+    rules::{Backfill, IdleAction, Limits, Preempt, Private, Weights},
     value::{self, Arguments, HostLists, Names},
 };
 use gq_model::{MiB, NodeName, Seconds, Slice};
@@ -116,6 +116,15 @@ keys! {
         "Its jobs may have jobs of lower tiers make room." TIER: u32 = "tier", value::tier, 1;
         "What happens to its jobs when they make room." PREEMPT: Preempt = "preempt", value::preempt, Preempt::Off;
         "Time its jobs get to end when they make room." GRACE: Seconds = "grace", value::kill_wait, Seconds(0);
+        "After how long a job is warned whose cards are all idle." IDLE_AFTER: Option<Seconds> =
+            "idle_after", value::idle_after, None;
+        "Percent; a card that is used less is idle." IDLE_BELOW: u8 = "idle_below", value::percent, 5;
+        "What happens to its jobs whose cards stay idle." IDLE_ACTION: IdleAction =
+            "idle_action", value::idle_action, IdleAction::Report;
+        "Time from the warning to that." IDLE_GRACE: Seconds = "idle_grace", value::kill_wait, Seconds(600);
+        "Whether memory of a card in use counts as use." IDLE_MEMORY_IS_USE: bool =
+            "idle_memory_is_use", value::flag, false;
+        "Whether jobs may excuse themselves (--idle-ok)." IDLE_OK: bool = "idle_ok", value::flag, false;
     }
     "qos" {
         "The QOS's name." QOS_NAME: String = "name", value::name, String::new();

@@ -17,7 +17,9 @@ pub use around::{Container, Fence, NodeHooks};
 pub use config::{Cluster, Config, Hooks, Node, Partition, PartitionState, Scheduler};
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};
-pub use rules::{Access, Account, Backfill, Licence, Limits, Preempt, Private, Qos, Weights};
+pub use rules::{
+    Access, Account, Backfill, Idle, IdleAction, Licence, Limits, Preempt, Private, Qos, Weights,
+};
 
 use std::{
     ffi::OsString,

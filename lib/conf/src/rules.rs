@@ -65,6 +65,41 @@ impl Preempt {
         [(Self::Off, "off"), (Self::Cancel, "cancel"), (Self::Requeue, "requeue")];
 }
 
+/// What happens to a job whose cards stay idle though it was warned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleAction {
+    /// It runs on; its user is told, and it counts in the report.
+    #[default]
+    Report,
+    /// It is cancelled.
+    Cancel,
+    /// It goes back into the queue.
+    Requeue,
+}
+
+impl IdleAction {
+    /// All of them with the words of the conf.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Report, "report"), (Self::Cancel, "cancel"), (Self::Requeue, "requeue")];
+}
+
+/// What a partition does about jobs whose cards are idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// How long they are so before a job is warned; at least a second.
+    pub after: Seconds,
+    /// Percent, from 1 to 100; a card that is used less is idle.
+    pub below: u8,
+    /// What happens then.
+    pub action: IdleAction,
+    /// Time from the warning to that.
+    pub grace: Seconds,
+    /// Whether memory of a card that the job's processes have is use.
+    pub memory_is_use: bool,
+    /// Whether jobs may excuse themselves (`--idle-ok`).
+    pub may_excuse: bool,
+}
+
 /// What of others may be kept from users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Private {

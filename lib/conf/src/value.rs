@@ -6,7 +6,7 @@ mod programs;
 use crate::{
     config::PartitionState,
     mistake::{Notes, Span, nearest},
-    rules::{Backfill, Preempt, Private},
+    rules::{Backfill, IdleAction, Preempt, Private},
 };
 use gq_model::{
     MAX_HOSTS, MAX_PARTS, MIN_PARTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration,
@@ -40,6 +40,8 @@ const MAX_CARD_MINUTES: i64 = 1_000_000_000_000;
 const MAX_PRIORITY: i64 = 1_000_000_000;
 /// Longest `kill_wait`, and longest time of hooks.
 const MAX_KILL_WAIT: Seconds = Seconds(86_400);
+/// Longest time that cards are looked back on.
+const MAX_IDLE_AFTER: Seconds = Seconds(7 * 86_400);
 
 /// The place of a value.
 pub(crate) fn span_of(value: &Value) -> Span {
@@ -460,6 +462,26 @@ pub(crate) fn some_backfill(value: &Value, notes: &mut Notes<'_>) -> Option<Opti
 /// What happens to jobs that make room.
 pub(crate) fn preempt(value: &Value, notes: &mut Notes<'_>) -> Option<Preempt> {
     word(value, notes, &Preempt::ALL, "")
+}
+
+/// What happens to jobs whose cards stay idle.
+pub(crate) fn idle_action(value: &Value, notes: &mut Notes<'_>) -> Option<IdleAction> {
+    word(value, notes, &IdleAction::ALL, "")
+}
+
+/// How long cards are idle before a job is warned.
+pub(crate) fn idle_after(value: &Value, notes: &mut Notes<'_>) -> Option<Option<Seconds>> {
+    let span = some_duration(value, notes)?;
+    if span <= MAX_IDLE_AFTER {
+        return Some(Some(span));
+    }
+    notes.add(&span_of(value), format!("expected a week at most, found {span}"), None);
+    None
+}
+
+/// Percent, from 1.
+pub(crate) fn percent(value: &Value, notes: &mut Notes<'_>) -> Option<u8> {
+    small(value, notes, 1, 100).and_then(|percent| u8::try_from(percent).ok())
 }
 
 /// As [`preempt`], for what may be absent.

@@ -112,6 +112,7 @@ pub fn report(body: ReportBody) -> NodeReport {
         ReportBody::Started { key, at } => NodeReport::Started(key, at),
         ReportBody::Suspended { key, at } => NodeReport::Suspended(key, at),
         ReportBody::Resumed { key, at } => NodeReport::Resumed(key, at),
+        ReportBody::Idle { key, since } => NodeReport::Idle(key, since),
         ReportBody::Exited { key, at } => NodeReport::Exited(key, at),
         ReportBody::Ended { key, mut outcome, started, ended, epilog } => {
             // Kept with the job for ever: no more of it than a node of ours would say.

@@ -177,7 +177,9 @@ impl Hub {
     fn look_again(&self) -> [Option<Timestamp>; 2] {
         let plan = self.couriers.wall.look().outlook.look_again;
         let grace = self.cluster.preempted().next().map(|(due, _)| *due);
-        let grace = grace.into_iter().chain(self.cluster.alarms().next().map(|(due, _)| *due)).min();
+        let idle = self.cluster.reclaims().next().map(|(due, _)| *due);
+        let alarm = self.cluster.alarms().next().map(|(due, _)| *due);
+        let grace = grace.into_iter().chain(idle).chain(alarm).min();
         let [looked, ended] = self.looked;
         [plan.filter(|at| Some(*at) != looked), grace.filter(|at| Some(*at) != ended)]
     }

@@ -306,7 +306,8 @@ impl Frame {
 /// About how long a view's words are that a user chose, in bytes: a frame is bounded by them.
 fn weight(job: &JobView) -> usize {
     let words = [&job.name, &job.stdout, &job.stderr, &job.work_dir];
-    let more = [&job.array_tasks, &job.comment, &job.command, &job.dependency, &job.reason_detail];
+    let more =
+        [&job.array_tasks, &job.comment, &job.command, &job.dependency, &job.reason_detail, &job.idle_ok];
     let words = words.into_iter().chain(more.into_iter().flatten()).chain(&job.features);
     words.map(String::len).sum()
 }

@@ -96,6 +96,8 @@ impl Door {
             worth: run.worth,
             restarts: run.restarts.unwrap_or(0),
             suspended: run.suspended,
+            idle_times: run.idle_times,
+            given_back: run.given_back,
             used: run.outcome.used,
         }
     }
@@ -259,6 +261,9 @@ fn view(sums: Sums) -> UsageView {
         cards_used: seconds(sums.cards_used),
         cpus_measured: seconds(sums.cpus_measured),
         cpus_used: seconds(sums.cpus_used),
+        idle: sums.idle,
+        reclaimed: sums.reclaimed,
+        given_back: u64::try_from(sums.given_back).unwrap_or(u64::MAX),
     }
 }
 

@@ -118,6 +118,9 @@ impl<'a> Face<'a> {
             stage: None,
             suspended: None,
             suspended_before: 0,
+            idle_since: None,
+            idle_until: None,
+            idle_ok: self.spec.idle_ok.clone(),
             dependency: self.spec.dependency.as_ref().map(ToString::to_string),
             deadline: self.spec.deadline,
             time_min: self.spec.time_min,
@@ -265,6 +268,8 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
         Some(Stopping::Preempt { .. }) => Reason::Preempted,
         Some(Stopping::Cancel) => Reason::Cancelled,
         Some(Stopping::Requeue | Stopping::RequeueHold(_)) => Reason::Requeued,
+        Some(Stopping::Idle { .. }) => Reason::IdleCards,
+        None if run.idle.is_some() => Reason::IdleCards,
         None => Reason::None,
     };
     let mut view = face.view(task, run.number, Some(&run.node), state, reason);
@@ -279,6 +284,7 @@ pub(crate) fn running(sight: &Sight<'_>, job: &Job, task: TaskIndex, run: &Run) 
         view.time_limit = Some(limit).filter(|limit| *limit != UNLIMITED);
     }
     (view.suspended, view.suspended_before) = (run.suspended, run.stood_still);
+    (view.idle_since, view.idle_until) = (run.idle.map(|idle| idle.since), run.reclaim_due());
     if run.stopping.is_some() && state == JobState::Unknown {
         view.reason_detail = Some(format!("node {} is told when it is back", run.node));
     }

@@ -258,5 +258,7 @@ pub(crate) fn stop_order(key: RunKey, why: Stopping, drains: bool) -> Order {
         Stopping::Preempt { again: false, .. } => Order::Cancel(key, EndReason::Preemption),
         Stopping::Requeue | Stopping::RequeueHold(_) => Order::Requeue(key, told(EndReason::Requeue)),
         Stopping::Preempt { again: true, .. } => Order::Requeue(key, EndReason::Preemption),
+        Stopping::Idle { again: false } => Order::Cancel(key, EndReason::IdleCards),
+        Stopping::Idle { again: true } => Order::Requeue(key, EndReason::IdleCards),
     }
 }

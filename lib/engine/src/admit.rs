@@ -198,6 +198,7 @@ pub(crate) fn request(
     let partition = partition_of(policy, spec)?;
     let payer = access::payer(policy, partition, by, spec)?;
     may_share(policy, partition, spec)?;
+    may_be_idle(partition, spec)?;
     let demand = Demand {
         cpus: spec.cpus(),
         memory: memory_of(cluster, policy, partition, spec)?,
@@ -251,6 +252,16 @@ fn may_share(policy: &Policy, partition: &Partition, spec: &JobSpec) -> Result<(
         true => "gpu_share = true of a [[partition]] of the conf allows it".to_string(),
         false => format!("partitions whose jobs do: {}", others.join(" ")),
     }))
+}
+
+/// Whether the partition takes an excuse for idle cards, when one is given. Where nobody looks for them it does no harm.
+fn may_be_idle(partition: &Partition, spec: &JobSpec) -> Result<(), Refusal> {
+    if spec.idle_ok.is_none() || partition.idle.is_none_or(|idle| idle.may_excuse) {
+        return Ok(());
+    }
+    let text = format!("--idle-ok: partition {} takes no excuse for idle cards", partition.name);
+    Err(Refusal::new(RefusalKind::Policy, text)
+        .hint("leave it out; idle_ok = true of the [[partition]] of the conf would allow it"))
 }
 
 /// Whether cards asked for by memory may be slices: a process can use only one, so there is one, or one for each process.

@@ -32,6 +32,11 @@ pub(crate) fn request(spec: &JobSpec) -> Result<(), Refusal> {
     if spec.comment.as_ref().is_some_and(|comment| comment.len() > MAX_COMMENT) {
         return refused(format!("a comment has at most {MAX_COMMENT} bytes"));
     }
+    if spec.idle_ok.as_ref().is_some_and(|why| why.is_empty() || why.len() > MAX_NAME || is_bad(why)) {
+        return refused(format!(
+            "--idle-ok: expected a reason of at most {MAX_NAME} bytes, without control characters"
+        ));
+    }
     if !spec.work_dir.starts_with('/') {
         return refused("the working directory is not an absolute path");
     }

@@ -1,6 +1,6 @@
 //! Endings: what comes after a run that has ended: nothing, another attempt, the next stage.
 
-use crate::{Context, preempt};
+use crate::{Context, idle, preempt};
 use alloc::{format, vec::Vec};
 use gq_cluster::{Event, Job, Next, Policy, Run, Stopping};
 use gq_model::{End, JobSpec, Outcome, Reason, Requeue, RetryAsk, RunKey, Seconds, Stage, Timestamp};
@@ -21,7 +21,7 @@ pub(crate) fn ended(
     outcome: Outcome,
     (started, at): (Option<Timestamp>, Timestamp),
 ) -> Vec<Event> {
-    let (outcome, next) = fate(policy, &job.spec, run, outcome);
+    let (outcome, next) = fate(policy, &job.spec, run, outcome, at);
     let (outcome, next) = again(context, job, run, key, outcome, next);
     let was_prep = run.stage == Stage::Prep;
     // Who was cancelled while he prepared does not go on, though that ended well.
@@ -58,7 +58,7 @@ pub(crate) fn ended(
 }
 
 /// How a run has ended, by what it came to and what was done to it, and what comes after.
-fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcome, Next) {
+fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome, at: Timestamp) -> (Outcome, Next) {
     let held = |by| Next::Again { not_before: None, site_fault: false, retry: false, held: by };
     match (outcome.end, run.stopping) {
         // Who saved his work when he was told to make room, and wants to run again, has not completed.
@@ -68,6 +68,7 @@ fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome) -> (Outcom
             (Outcome { end: End::Preempted, reason: Reason::Preempted, ..outcome }, AGAIN)
         }
         (_, Some(Stopping::Preempt { again, .. })) => preempt::ended(outcome, again),
+        (_, Some(Stopping::Idle { again })) => idle::ended(run, outcome, again, at),
         // Whoever was told that it is put back finds it put back, though it came to its own end before the signal reached it: scripts ask for
         // it themselves, and exit.
         (_, Some(Stopping::Requeue)) => (outcome, AGAIN),

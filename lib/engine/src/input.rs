@@ -109,6 +109,8 @@ pub enum NodeReport {
     Suspended(RunKey, Timestamp),
     /// A suspended run goes on.
     Resumed(RunKey, Timestamp),
+    /// All cards of a run are idle since then; none when they are not any more.
+    Idle(RunKey, Option<Timestamp>),
     /// A script has ended, its processes not all.
     Exited(RunKey, Timestamp),
     /// A run has ended and is gone.
@@ -425,6 +427,7 @@ impl NodeReport {
             Self::Started(key, _)
             | Self::Suspended(key, _)
             | Self::Resumed(key, _)
+            | Self::Idle(key, _)
             | Self::Exited(key, _) => Some(*key),
             Self::Ended { key, .. } | Self::Refused { key, .. } => Some(*key),
             Self::Joined { .. } | Self::Cards(_) | Self::Trouble(_) => None,

@@ -5,7 +5,7 @@
 //! `admit` (is a request taken, and as what), `access` (who may use what, on whose account), `limits` (bounds of what may be submitted), `bounds` (counts and lengths, whoever wrote them),
 //! `possible` (could it ever run here), `command` (which jobs a request means), `nodes` (drain, resume, fence, forget; leases), `acts` (cancel, requeue, suspend, signal, hold, release), `update` (what is
 //! said anew of a job), `dependency` (what jobs wait for of others), `book` (advance
-//! reservations), `report` (what nodes say), `found` (what they have), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `promise` (first
+//! reservations), `report` (what nodes say), `found` (what they have), `ending` (what comes after a run), `charge` (what ended runs cost), `preempt` (runs that make room), `idle` (runs whose cards are idle), `promise` (first
 //! promises), `schedule` (the planning pass), `turn` (batching, commit, roll-back).
 #![no_std]
 extern crate alloc;
@@ -20,6 +20,7 @@ mod command;
 mod dependency;
 mod ending;
 mod found;
+mod idle;
 mod input;
 mod limits;
 mod nodes;

@@ -1,8 +1,8 @@
 //! What nodes say, and what their silence means. A late report of an old run, or one that was taken before, changes nothing.
 
 use crate::{
-    Context, Decision, NodeReport, Order, acts::stop_order, charge::Charges, ending, found::found, preempt,
-    schedule::Orders,
+    Context, Decision, NodeReport, Order, acts::stop_order, charge::Charges, ending, found::found, idle,
+    preempt, schedule::Orders,
 };
 use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use gq_cluster::{Cluster, Event, Link, Next, Node, Phase, Policy, Run, Stopping};
@@ -67,6 +67,10 @@ pub(crate) fn report(
             let counted = Timestamp(run.counted.0.saturating_add(still)).min(context.now);
             Some(Event::Resumed { key: *key, at: *at, counted })
         }),
+        (NodeReport::Idle(key, since), Some(_)) => Decision {
+            events: idle::told(cluster, policy, context, name, (*key, *since)).into_iter().collect(),
+            effects: Vec::new(),
+        },
         (NodeReport::Exited(key, at), Some(_)) => on_run(cluster, name, *key, |run| {
             let again = matches!(run.phase, Phase::Completing { .. });
             (!again).then_some(Event::Exited { key: *key, at: *at })
@@ -227,6 +231,7 @@ fn joined(
     decision.events.push(Event::NodeSeen { node: name.clone(), link: Link::Up });
     // A new life says anew what keeps it from starting anything.
     decision.events.extend(cluster.node(name).and_then(|node| troubled(node, None)));
+    decision.events.extend(idle::forgotten(cluster, name));
     let mut orders = Orders::of(cluster);
     let known = cluster.node(name);
     for (key, started) in runs {
@@ -314,6 +319,8 @@ pub(crate) fn lost(cluster: &Cluster, context: &Context, name: &NodeName) -> Dec
         Link::Up => Some(context.now),
         Link::Absent | Link::Lost { .. } | Link::Forgotten => None,
     });
-    let event = since.map(|since| Event::NodeSeen { node: name.clone(), link: Link::Lost { since } });
-    Decision { events: event.into_iter().collect(), effects: Vec::new() }
+    let Some(since) = since else { return Decision::default() };
+    let mut events = alloc::vec![Event::NodeSeen { node: name.clone(), link: Link::Lost { since } }];
+    events.extend(idle::forgotten(cluster, name));
+    Decision { events, effects: Vec::new() }
 }

@@ -1,6 +1,6 @@
 //! The last step of every turn: what time has brought, then one planning pass, and the orders that follow.
 
-use crate::{Context, Decision, Effect, Order, preempt, promise};
+use crate::{Context, Decision, Effect, Order, idle, preempt, promise};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use gq_cluster::{Cluster, Event, Job, Policy};
 use gq_model::{
@@ -17,7 +17,9 @@ pub(crate) fn due(cluster: &Cluster, policy: &Policy, context: &Context) -> Deci
     let late = cluster.alarms().take_while(|(at, _)| *at <= context.now);
     let late = late.filter_map(|(_, id)| too_late(policy, context, cluster.job(*id)?)).flatten();
     let mut decision = Decision { events: ripe.chain(over).chain(late).collect(), ..Decision::default() };
-    preempt::due(cluster, context, &mut decision, &mut Orders::of(cluster));
+    let mut orders = Orders::of(cluster);
+    preempt::due(cluster, context, &mut decision, &mut orders);
+    idle::due(cluster, policy, context, &mut decision, &mut orders);
     decision
 }
 
@@ -141,6 +143,9 @@ fn assignment(
         node_id,
         lease: (spec.requeue == Some(Requeue::OnLost)).then_some(policy.lease),
         may_run_again: spec.requeue.is_some_and(Requeue::is_wanted) || spec.retry.is_some(),
+        idle: idle::rule(policy, &job.shape.partition, spec)
+            .map(|idle| idle.rule)
+            .filter(|_| !start.cards.is_empty()),
     }
 }
 

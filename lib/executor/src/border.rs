@@ -143,6 +143,7 @@ pub fn to_letter(seq: Seq, epoch: gq_model::Epoch, report: core::Report) -> Repo
         core::Report::Started { key, at } => ReportBody::Started { key, at },
         core::Report::Suspended { key, at } => ReportBody::Suspended { key, at },
         core::Report::Resumed { key, at } => ReportBody::Resumed { key, at },
+        core::Report::Idle { key, since } => ReportBody::Idle { key, since },
         core::Report::Exited { key, at } => ReportBody::Exited { key, at },
         core::Report::Ended { key, outcome, started, ended, epilog } => {
             ReportBody::Ended { key, outcome, started, ended, epilog }

@@ -5,7 +5,7 @@ use crate::{
     event::Event,
     fitting::fit,
     health::is_on,
-    meter::{Held, Meter},
+    meter::{Held, Meter, Ruled},
     sharing::Sharer,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -50,11 +50,13 @@ pub struct Watch {
     pub sharers: Vec<Sharer>,
     /// All that runs hold: what is used of it is measured.
     pub held: Vec<Held>,
+    /// The runs of which is judged whether their cards are idle.
+    pub ruled: Vec<Ruled>,
 }
 
 impl Watch {
     /// Nothing at all.
-    pub const NOTHING: Self = Self { sharers: Vec::new(), held: Vec::new() };
+    pub const NOTHING: Self = Self { sharers: Vec::new(), held: Vec::new(), ruled: Vec::new() };
 }
 
 /// What the thread is asked for.
@@ -209,7 +211,7 @@ impl Looker {
             let is_idle = self.sharers.is_empty() && self.meter.is_idle();
             match wishes.recv_deadline(if is_idle { due } else { due.min(self.watch_due) }) {
                 Ok(Wish::Watch(watch)) => {
-                    self.begin_to_watch(watch);
+                    self.begin_to_watch(watch, events)?;
                     if self.meter.owes_energy() {
                         events.send(Event::Looking)?;
                         self.read_energy();
@@ -217,7 +219,7 @@ impl Looker {
                     }
                 }
                 Ok(wish) => {
-                    self.take(wish, fits);
+                    self.take(wish, fits, events)?;
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= due => return Ok(true),
@@ -226,18 +228,23 @@ impl Looker {
             }
         }
         for wish in wishes.try_iter() {
-            self.take(wish, fits);
+            self.take(wish, fits, events)?;
         }
         Ok(true)
     }
 
-    fn begin_to_watch(&mut self, watch: Watch) {
-        let Watch { sharers, held } = watch;
+    fn begin_to_watch(&mut self, watch: Watch, events: &Sender<Event>) -> Result<(), Deaf> {
+        let Watch { sharers, held, ruled } = watch;
         if self.sharers.is_empty() && self.meter.is_idle() {
             self.watch_due = Instant::now() + WATCH;
         }
         self.sharers = sharers;
         self.meter.hold(held);
+        let unruled = self.meter.rule(ruled, Instant::now());
+        if !unruled.is_empty() {
+            events.send(Event::Idle(unruled.into_iter().map(|key| (key, None)).collect()))?;
+        }
+        Ok(())
     }
 
     /// Reads the energy of cards that runs have got or given back.
@@ -251,16 +258,26 @@ impl Looker {
         self.watch_due = Instant::now() + WATCH;
         let Some(nvml) = &self.driver else { return Ok(()) };
         events.send(Event::Looking)?;
-        self.meter.look(nvml, &self.sharers);
+        self.meter.look(nvml, &self.sharers, Instant::now());
         if !self.sharers.is_empty() {
             let uuids: BTreeSet<&str> = self.sharers.iter().map(|sharer| sharer.uuid.as_str()).collect();
             events.send(Event::Used(nvml.used(uuids.into_iter())))?;
         }
         events.send(Event::Rests)?;
+        let now = gq_daemon::now();
+        let meter = &mut self.meter;
+        let changes = meter.idle_changes().into_iter().map(|(key, is_idle)| {
+            let since = meter.rule_of(key).filter(|_| is_idle);
+            (key, since.map(|rule| now.before(rule.after)))
+        });
+        let changes: Vec<_> = changes.collect();
+        if !changes.is_empty() {
+            events.send(Event::Idle(changes))?;
+        }
         Ok(())
     }
 
-    fn take(&mut self, wish: Wish, fits: &mut Vec<Fit>) {
+    fn take(&mut self, wish: Wish, fits: &mut Vec<Fit>, events: &Sender<Event>) -> Result<(), Deaf> {
         match wish {
             Wish::Look(declared) => {
                 if declared.library != self.declared.library {
@@ -269,13 +286,14 @@ impl Looker {
                 }
                 self.declared = declared;
             }
-            Wish::Watch(watch) => self.begin_to_watch(watch),
+            Wish::Watch(watch) => self.begin_to_watch(watch, events)?,
             Wish::Fit { key, cards, held } => fits.push((key, cards, held)),
             Wish::Vacate { key, cards } => {
                 self.meter.end(key);
                 self.leaving.push((key, cards, Instant::now() + LEAVING));
             }
         }
+        Ok(())
     }
 
     /// The cards as the driver lists them, and with what the conf declares. Cards that were there are failing, not forgotten, when their

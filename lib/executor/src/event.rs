@@ -4,7 +4,7 @@ use crate::{fitting::Misfit, link::Out};
 use crossbeam_channel::Sender;
 use gq_gpu::{Look, Used};
 use gq_host::Account;
-use gq_model::{Beat, CardUse, CardUsed, RunKey, Seq, Uid};
+use gq_model::{Beat, CardUse, CardUsed, RunKey, Seq, Timestamp, Uid};
 use gq_proto::{Head, Order};
 use std::io;
 
@@ -26,6 +26,8 @@ pub enum Event {
     Looked(Look),
     /// The memory of the cards that are shared was looked at.
     Used(Vec<Used>),
+    /// The cards of these runs are idle since then, or not any more.
+    Idle(Vec<(RunKey, Option<Timestamp>)>),
     /// The cards of a run are there, slices with their UUIDs; or why not.
     Fitted(RunKey, Result<Vec<CardUse>, Misfit>),
     /// The cards of a run that has ended were looked at; whoever uses them still was waited for. With what it used of them.

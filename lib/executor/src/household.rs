@@ -211,6 +211,7 @@ impl Household {
                 self.tell_cards(todo);
             }
             Event::Used(used) => self.weigh(&used, todo),
+            Event::Idle(changes) => self.found_idle(changes, todo),
             Event::Rests => self.health.rests(),
             Event::Fitted(key, fitted) => self.fitted(key, fitted, todo),
             Event::Vacated(key, used) => {

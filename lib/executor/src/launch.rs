@@ -6,7 +6,7 @@ use gq_daemon::now;
 use gq_failpoint::{Step, step};
 use gq_gpu::Used;
 use gq_host::{Account, Becoming, SpawnRequest, lock_folder, spawn_supervisor};
-use gq_model::{Assignment, CardUse, CardUsed, Reason, RunKey, Uid};
+use gq_model::{Assignment, CardUse, CardUsed, Reason, RunKey, Timestamp, Uid};
 use gq_nodecore::{Effect, Input, Serves};
 use gq_nodelog::LogError;
 use std::{
@@ -27,6 +27,7 @@ impl Household {
     pub(crate) fn launch(&mut self, assignment: &Assignment, todo: &mut Vec<Effect>) {
         let key = assignment.key;
         self.runs.hold(key, &assignment.cards);
+        self.runs.judge(key, assignment.idle);
         if !assignment.cards.iter().any(|one| self.health.is_real(one)) {
             return self.launch_fitted(assignment, todo);
         }
@@ -115,7 +116,8 @@ impl Household {
     /// Has the cards watched that runs hold now, and above all those that are shared.
     pub(crate) fn watch_cards(&mut self) {
         let held = self.runs.held_by_name(|key| self.node.lives(key), |card| self.health.slice_at(card));
-        let watch = Watch { sharers: self.sharers(), held };
+        let ruled = self.runs.ruled(|key| self.node.is_at_work(key));
+        let watch = Watch { sharers: self.sharers(), held, ruled };
         self.fitting.watch(watch);
     }
 
@@ -125,6 +127,17 @@ impl Household {
             if let Some(used) = sharer.over(used) {
                 self.decide(Input::Overused { key: sharer.key, used }, todo);
             }
+        }
+    }
+
+    /// Tells of runs whose cards are idle, or not any more.
+    pub(crate) fn found_idle(&mut self, changes: Vec<(RunKey, Option<Timestamp>)>, todo: &mut Vec<Effect>) {
+        for (key, since) in changes {
+            match since {
+                Some(_) => log::info!("the cards of run {key} are idle"),
+                None => log::info!("the cards of run {key} are not idle any more, or are not judged"),
+            }
+            self.decide(Input::Idle { key, since }, todo);
         }
     }
 

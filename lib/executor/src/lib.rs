@@ -3,7 +3,7 @@
 //!
 //! One thread decides and acts (`household`). Others wait for it: `watcher` for the log and for supervisors, `link` (or
 //! `files`) for `gqd`, `broom` for what takes long, `cards` for the driver (and to cut cards), `accounts` for
-//! the directory of users. `fitting` says which runs wait for their cards, `health` how those are, `meter` what is used of them.
+//! the directory of users. `fitting` says which runs wait for their cards, `health` how those are, `meter` what is used of them, `idle` whether that is nothing.
 
 mod accounts;
 mod ballast;
@@ -19,6 +19,7 @@ mod ground;
 mod heads;
 mod health;
 mod household;
+mod idle;
 mod launch;
 mod life;
 mod link;

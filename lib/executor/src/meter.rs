@@ -1,10 +1,13 @@
 //! The meter: what runs use of the cards that they hold, look by look. It keeps a few sums for each card of a run, as long as the run lives and
 //! `gqnode` does; asks whoever hands it a look, and decides nothing.
 
-use crate::sharing::Sharer;
+use crate::{idle::Judge, sharing::Sharer};
 use gq_gpu::{Measure, Nvml};
-use gq_model::{CardUse, CardUsed, MAX_CARDS_USED, MiB, RunKey};
-use std::collections::{BTreeMap, BTreeSet};
+use gq_model::{CardUse, CardUsed, IdleRule, MAX_CARDS_USED, MiB, RunKey};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 /// A card, a slice or a share that a run holds, and that the driver knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,17 @@ impl Held {
     }
 }
 
+/// A run of which is judged whether its cards are idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ruled {
+    /// Which run.
+    pub key: RunKey,
+    /// When they are.
+    pub rule: IdleRule,
+    /// How many it holds; what no driver knows of them is never found idle.
+    pub cards: usize,
+}
+
 /// What was seen of one that is held.
 #[derive(Debug)]
 struct Sums {
@@ -43,6 +57,8 @@ struct Sums {
     energy: Option<(u64, u64)>,
     /// Whether its energy is to be read: it is new, or its run has ended.
     owes_energy: bool,
+    /// Whether it is idle, where somebody asks.
+    judge: Option<Judge>,
 }
 
 /// All that is measured.
@@ -51,6 +67,8 @@ pub struct Meter {
     sums: BTreeMap<RunKey, Vec<Sums>>,
     /// Runs that have ended: nothing is added to theirs.
     ended: BTreeSet<RunKey>,
+    /// Runs of which is judged whether their cards are idle, and whether they were at the last look.
+    ruled: BTreeMap<RunKey, (Ruled, bool)>,
 }
 
 impl Meter {
@@ -79,19 +97,57 @@ impl Meter {
                 memory: None,
                 energy: None,
                 owes_energy,
+                judge: None,
             });
         }
     }
 
+    /// Takes in of which runs is judged whether their cards are idle; whoever is new among them is judged from now on. Returns those that
+    /// were idle and are not judged any more.
+    pub fn rule(&mut self, ruled: Vec<Ruled>, now: Instant) -> Vec<RunKey> {
+        let mut before = std::mem::take(&mut self.ruled);
+        for one in ruled {
+            let is_idle =
+                before.remove(&one.key).filter(|(was, _)| *was == one).is_some_and(|(_, idle)| idle);
+            self.ruled.insert(one.key, (one, is_idle));
+        }
+        for (key, sums) in &mut self.sums {
+            let rule = self.ruled.get(key).map(|(ruled, _)| ruled.rule);
+            for one in sums.iter_mut().filter(|one| one.judge.as_ref().map(Judge::rule) != rule) {
+                one.judge = rule.map(|rule| Judge::new(rule, now));
+            }
+        }
+        before.into_iter().filter(|(_, (_, is_idle))| *is_idle).map(|(key, _)| key).collect()
+    }
+
+    /// The runs whose cards are all idle now and were not, or the other way round, since this was asked last.
+    pub fn idle_changes(&mut self) -> Vec<(RunKey, bool)> {
+        let mut changes = Vec::new();
+        for (key, (ruled, was_idle)) in &mut self.ruled {
+            let sums = self.sums.get(key).map_or(&[][..], Vec::as_slice);
+            let idle = sums.iter().filter(|one| one.judge.as_ref().is_some_and(Judge::is_idle)).count();
+            let is_idle = idle > 0 && idle == ruled.cards;
+            if std::mem::replace(was_idle, is_idle) != is_idle {
+                changes.push((*key, is_idle));
+            }
+        }
+        changes
+    }
+
+    /// When the cards of a run count as idle.
+    pub fn rule_of(&self, key: RunKey) -> Option<IdleRule> {
+        self.ruled.get(&key).map(|(ruled, _)| ruled.rule)
+    }
+
     /// Looks at all that is held. `sharers`: whose processes are whose on cards that are shared.
-    pub fn look(&mut self, nvml: &Nvml, sharers: &[Sharer]) {
+    pub fn look(&mut self, nvml: &Nvml, sharers: &[Sharer], now: Instant) {
         let mut seen: BTreeMap<String, Option<Measure>> = BTreeMap::new();
         for (key, sums) in &mut self.sums {
             for one in sums.iter_mut().filter(|_| !self.ended.contains(key)) {
                 let uuid = &one.held.uuid;
                 let look = seen.entry(uuid.clone()).or_insert_with(|| nvml.measure(uuid));
                 let Some(look) = look else { continue };
-                one.add(look, sharers);
+                one.add(look, sharers, now);
             }
         }
     }
@@ -127,7 +183,7 @@ impl Meter {
 }
 
 impl Sums {
-    fn add(&mut self, look: &Measure, sharers: &[Sharer]) {
+    fn add(&mut self, look: &Measure, sharers: &[Sharer], now: Instant) {
         self.looks = self.looks.saturating_add(1);
         let sharer = sharers.iter().find(|it| it.key == self.held.key && it.uuid == self.held.uuid);
         let is_its = |pid: u32| match (self.held.card.share, sharer) {
@@ -148,6 +204,14 @@ impl Sums {
         if let Some(busy) = look.busy.filter(|_| self.held.is_whole()) {
             self.busy = (self.busy.0.saturating_add(u64::from(busy)), self.busy.1.saturating_add(1));
             self.peak = self.peak.max(busy);
+        }
+        let held = look.users.is_some().then_some(if is_held { 100 } else { 0 });
+        let busy = if self.held.is_whole() { look.busy.or(held) } else { held };
+        let has_memory = memory.is_some_and(|memory| memory > MiB(0));
+        if let Some(judge) = &mut self.judge
+            && let Some(busy) = busy
+        {
+            judge.look(now, if judge.rule().memory_is_use && has_memory { 100 } else { busy });
         }
     }
 
@@ -194,7 +258,7 @@ mod tests {
         meter.hold(vec![held]);
         meter.read_energy(|_| Some(1_000));
         for look in looks {
-            meter.sums.get_mut(&key).unwrap()[0].add(look, sharers);
+            meter.sums.get_mut(&key).unwrap()[0].add(look, sharers, Instant::now());
         }
         meter.end(key);
         meter.read_energy(|_| Some(251_999));
@@ -249,6 +313,37 @@ mod tests {
         assert_eq!((used.held, used.mean, used.memory), (500, None, Some(MiB(6))));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A run that holds two cards, of which `percents` are used look by look, a second between.
+    fn judged(cards: usize, percents: &[(u8, u8)]) -> (Meter, Vec<(RunKey, bool)>) {
+        let (begin, mut meter) = (Instant::now(), Meter::default());
+        let second = Held { uuid: "GPU-1".to_owned(), ..whole(1) };
+        meter.hold(vec![whole(1), second]);
+        let rule = IdleRule { after: gq_model::Seconds(2), below: 5, memory_is_use: false };
+        assert_eq!(meter.rule(vec![Ruled { key: key(1), rule, cards }], begin), []);
+        let mut changes = Vec::new();
+        for (at, (first, second)) in (1..).zip(percents) {
+            let now = begin + std::time::Duration::from_secs(at);
+            let sums = meter.sums.get_mut(&key(1)).unwrap();
+            sums[0].add(&look(*first, &[(7, 10)]), &[], now);
+            sums[1].add(&look(*second, &[]), &[], now);
+            changes.extend(meter.idle_changes());
+        }
+        (meter, changes)
+    }
+
+    #[test]
+    fn a_run_is_idle_when_all_that_it_holds_is() {
+        assert_eq!(judged(2, &[(0, 90); 9]).1, []);
+        assert_eq!(judged(3, &[(0, 0); 9]).1, [], "it holds another, of which nobody knows");
+        let (mut meter, changes) = judged(2, &[(0, 0), (0, 0), (0, 4), (90, 0), (0, 0)]);
+        assert_eq!(changes, [(key(1), true), (key(1), false)]);
+        assert_eq!(meter.rule(Vec::new(), Instant::now()), [], "it was not idle");
+        let (mut meter, changes) = judged(2, &[(0, 0); 3]);
+        assert_eq!((changes, meter.rule_of(key(1)).is_some()), (vec![(key(1), true)], true));
+        assert_eq!(meter.rule(Vec::new(), Instant::now()), [key(1)]);
+        assert!(meter.sums[&key(1)].iter().all(|one| one.judge.is_none()));
     }
 
     #[test]

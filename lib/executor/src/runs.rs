@@ -1,9 +1,13 @@
 //! What is known of each run outside the node's mind: its supervisor's process, how its processes are found when
 //! that supervisor is dead, and the cards it was given. It never says what state a run is in.
 
-use crate::{meter::Held, sharing::Sharer, watcher::Watcher};
+use crate::{
+    meter::{Held, Ruled},
+    sharing::Sharer,
+    watcher::Watcher,
+};
 use gq_host::{Control, Group, Remains, Supervisor, run_marker};
-use gq_model::{Assignment, CardUse, RunKey, Uid};
+use gq_model::{Assignment, CardUse, IdleRule, RunKey, Uid};
 use gq_nodelog::{Record, Taken};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,6 +33,8 @@ pub struct Runs {
     watched: BTreeMap<u64, (RunKey, Supervisor)>,
     /// The cards that each run was given.
     held: BTreeMap<RunKey, Vec<CardUse>>,
+    /// When the cards of runs count as idle, where somebody asks.
+    rules: BTreeMap<RunKey, IdleRule>,
     /// Runs whose supervisor lives (its folder is locked) and cannot be watched: its process is not known yet.
     unseen: BTreeSet<RunKey>,
 }
@@ -41,6 +47,7 @@ impl Runs {
                 self.enter(assignment);
                 self.leave_untidy(assignment.key);
                 self.hold(assignment.key, &assignment.cards);
+                self.judge(assignment.key, assignment.idle);
             }
             Record::Up { key, pid, pid_start } => {
                 if let Some(facts) = self.facts.get_mut(key) {
@@ -91,6 +98,7 @@ impl Runs {
         self.facts.remove(&key);
         self.unseen.remove(&key);
         self.held.remove(&key);
+        self.rules.remove(&key);
     }
 
     /// A run was given these cards.
@@ -100,6 +108,17 @@ impl Runs {
         }
     }
 
+    /// When the cards of a run count as idle.
+    pub fn judge(&mut self, key: RunKey, rule: Option<IdleRule>) {
+        if let Some(rule) = rule {
+            self.rules.insert(key, rule);
+        }
+    }
+    /// The runs of which is judged whether their cards are idle, as far as they are at work.
+    pub fn ruled(&self, is_at_work: impl Fn(RunKey) -> bool) -> Vec<Ruled> {
+        let ruled = self.rules.iter().filter(|(key, _)| is_at_work(**key));
+        ruled.map(|(key, rule)| Ruled { key: *key, rule: *rule, cards: self.held_by(*key).len() }).collect()
+    }
     /// A run holds its cards no more; returns what it held.
     pub fn release(&mut self, key: RunKey) -> Vec<CardUse> {
         self.held.remove(&key).unwrap_or_default()

@@ -107,6 +107,21 @@ pub struct Assignment {
     /// How long it goes on when its node is cut off from the controller; none means for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Seconds>,
+    /// When its cards count as idle; none when nobody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleRule>,
+}
+
+/// When the cards of a run count as idle: all of them were used for less than so much, over so long and of late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct IdleRule {
+    /// How long is looked back on.
+    pub after: Seconds,
+    /// Percent; whoever uses less uses nothing.
+    pub below: u8,
+    /// Whether memory that its processes have on a card is use.
+    #[serde(default)]
+    pub memory_is_use: bool,
 }
 
 /// Why a run is being ended, as its script and epilog are told.
@@ -128,11 +143,13 @@ pub enum EndReason {
     NodeLost,
     /// It uses more memory of a card that it shares than it declared.
     GpuMemory,
+    /// Its cards were idle for too long.
+    IdleCards,
 }
 
 impl EndReason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::TimeLimit,
         Self::Deadline,
         Self::Preemption,
@@ -141,6 +158,7 @@ impl EndReason {
         Self::Drain,
         Self::NodeLost,
         Self::GpuMemory,
+        Self::IdleCards,
     ];
     /// The word in `GQ_END_REASON`.
     pub const fn word(self) -> &'static str {
@@ -153,6 +171,7 @@ impl EndReason {
             Self::Drain => "drain",
             Self::NodeLost => "node-lost",
             Self::GpuMemory => "gpu-memory",
+            Self::IdleCards => "idle-cards",
         }
     }
 }

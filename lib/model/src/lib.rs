@@ -30,7 +30,7 @@ mod units;
 mod used;
 
 pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_SCATTER, MAX_TASKS};
-pub use assignment::{ArrayBounds, Assignment, EndReason, MAX_ASSIGNMENT, SignalTo, Stage};
+pub use assignment::{ArrayBounds, Assignment, EndReason, IdleRule, MAX_ASSIGNMENT, SignalTo, Stage};
 pub use bound::Bound;
 pub use cards::{Card, CardHealth, CardUse, MAX_PARTS, MIN_PARTS, Share, Slice, share_in};
 pub use change::Change;

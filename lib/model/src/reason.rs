@@ -93,6 +93,8 @@ reasons! {
     OutOfMemory => "OutOfMemory",
     /// It used more memory of a card that it shared than it had declared.
     GpuMemory => "GpuMemory",
+    /// Its cards were idle for longer than its partition allows.
+    IdleCards => "IdleCards",
     /// Its supervisor was killed.
     SupervisorLost => "SupervisorLost",
     /// The node went away or was booted again under it.

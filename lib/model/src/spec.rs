@@ -230,6 +230,8 @@ pub enum MailOn {
     Eighty,
     /// 90 % of it is over.
     Ninety,
+    /// Its cards are idle.
+    Idle,
     /// One message for each task of an array, not one for all.
     EachTask,
 }
@@ -382,6 +384,9 @@ pub struct JobSpec {
     /// `--mail-type`, `--mail-user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailAsk>,
+    /// `--idle-ok`: why its cards may be idle; at most [`MAX_NAME`] bytes, not empty, no control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ok: Option<String>,
     /// `--test-run`, when said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_run: Option<TestRun>,

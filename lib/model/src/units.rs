@@ -51,6 +51,10 @@ impl Timestamp {
             if span.0 > (i64::MAX as u64) / 1_000_000 { i64::MAX } else { span.0 as i64 * 1_000_000 };
         Self(self.0.saturating_add(micros))
     }
+    /// This point in time `span` earlier; saturates.
+    pub const fn before(self, span: Seconds) -> Self {
+        Self(self.0.saturating_sub(Self(0).after(span).0))
+    }
     /// Microseconds from `earlier` to this point, never negative.
     pub const fn micros_since(self, earlier: Self) -> u64 {
         let d = self.0.saturating_sub(earlier.0);

@@ -46,6 +46,39 @@ impl Node {
         }
     }
 
+    /// The cards of a run were found idle, or in use again.
+    pub(crate) fn found_idle(&mut self, key: RunKey, since: Option<Timestamp>) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.idle.1 = since;
+            self.tell_idle(key);
+        }
+    }
+
+    /// Tells whether the cards of a run that is at work are idle, when it is not as it was told last. One report of it is on its way at a time.
+    fn tell_idle(&mut self, key: RunKey) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        let (told, is) = run.idle;
+        if self.joined && run.is_at_work() && told != is && !self.outbox.owes_idle(key) {
+            run.idle.0 = is;
+            self.outbox.push(Report::Idle { key, since: is });
+        }
+    }
+
+    /// Tells what is not told yet of runs whose cards are idle, or are not any more.
+    pub(crate) fn tell_all_idle(&mut self) {
+        let differ = self.runs.iter().filter(|(_, run)| run.idle.0 != run.idle.1);
+        let differ: Vec<RunKey> = differ.map(|(key, _)| *key).collect();
+        differ.into_iter().for_each(|key| self.tell_idle(key));
+    }
+
+    /// A new link: whoever lost sight of this node has forgotten which cards were idle.
+    pub(crate) fn tell_idle_again(&mut self) {
+        let outbox = &self.outbox;
+        let owed = |key: &RunKey| outbox.owes_idle(*key);
+        self.runs.iter_mut().filter(|(key, _)| !owed(key)).for_each(|(_, run)| run.idle.0 = None);
+        self.tell_all_idle();
+    }
+
     /// The cards of a run that has ended were looked at. What was measured of them stands in the log, since its end may be said by a later life.
     pub(crate) fn vacated(
         &mut self,

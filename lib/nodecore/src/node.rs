@@ -100,6 +100,11 @@ impl Node {
         self.runs.get(&key).is_some_and(|run| !run.is_over())
     }
 
+    /// Whether the script of a run runs, is not suspended, and is not being ended.
+    pub fn is_at_work(&self, key: RunKey) -> bool {
+        self.runs.get(&key).is_some_and(Run::is_at_work)
+    }
+
     /// Whether [`Node::number`] may be called a moment later without harm: there is nothing to say but starts.
     pub fn is_patient(&self) -> bool {
         self.joined && self.outbox.is_patient()
@@ -130,7 +135,10 @@ impl Node {
             Input::Adopted { key, alive, at } => self.adopt(key, alive, at, &mut todo),
             Input::Join(machine) => self.join(machine),
             Input::Head(head) => self.head(head, &mut todo),
-            Input::LinkUp => self.outbox.link(true),
+            Input::LinkUp => {
+                self.outbox.link(true);
+                self.tell_idle_again();
+            }
             Input::LinkDown => self.outbox.link(false),
             Input::Order { seq, order, at } => self.order(seq, order, at, &mut todo),
             Input::Acked { epoch, up_to } => self.acked(epoch, up_to, &mut todo),
@@ -157,6 +165,7 @@ impl Node {
                 self.trouble.1 = why;
                 self.tell_trouble();
             }
+            Input::Idle { key, since } => self.found_idle(key, since),
             Input::Vacated { key, used, at } => self.vacated(key, used, at, &mut todo),
         }
         todo
@@ -472,6 +481,7 @@ impl Node {
             }
         }
         self.tell_trouble();
+        self.tell_all_idle();
         if !self.outbox.owes_cards()
             && let Some(cards) = self.cards_next.take()
         {

@@ -47,6 +47,10 @@ impl Outbox {
         self.owes(|report| matches!(report, Report::Trouble(_)))
     }
 
+    pub(crate) fn owes_idle(&self, of: RunKey) -> bool {
+        self.owes(|report| matches!(report, Report::Idle { key, .. } if *key == of))
+    }
+
     fn owes(&self, is_one: impl Fn(&Report) -> bool) -> bool {
         self.fresh.iter().any(&is_one) || self.kept.iter().any(|(_, report)| is_one(report))
     }

@@ -59,6 +59,8 @@ pub(crate) struct Run {
     pub(crate) exited: Option<Timestamp>,
     /// Whether it was suspended (or let go on) last, and when; none when never.
     pub(crate) suspended: Option<(bool, Timestamp)>,
+    /// Since when its cards are idle: as it was told last, and as it is.
+    pub(crate) idle: (Option<Timestamp>, Option<Timestamp>),
     pub(crate) wishes: Wishes,
     pub(crate) lease: Option<Lease>,
 }
@@ -74,6 +76,7 @@ impl Run {
             started: None,
             exited: None,
             suspended: None,
+            idle: (None, None),
             wishes: Wishes::NONE,
             lease: None,
         }
@@ -81,6 +84,12 @@ impl Run {
     /// Whether it may be launched as far as its lease goes.
     pub(crate) fn has_leave(&self) -> bool {
         self.lease.is_none_or(|lease| lease.until.is_some())
+    }
+    /// Whether its script runs, is not suspended, and is not being ended.
+    pub(crate) fn is_at_work(&self) -> bool {
+        let stands_still = self.suspended.is_some_and(|(is_so, _)| is_so);
+        let is_begun = matches!(self.stage, Stage::Up) && self.started.is_some() && self.exited.is_none();
+        is_begun && !stands_still && self.wishes.stop.is_none()
     }
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over { .. })

@@ -277,6 +277,13 @@ pub enum Input {
         /// How much it uses.
         used: MiB,
     },
+    /// The cards of a run were found idle since then; none when they are not.
+    Idle {
+        /// Which run.
+        key: RunKey,
+        /// Since when.
+        since: Option<Timestamp>,
+    },
     /// Why nothing can be started at present; none when it can.
     Trouble(Option<String>),
     /// The cards of a run that has ended were looked at: nobody uses them, or [`Input::Cards`] said before that they are failing.
@@ -430,6 +437,13 @@ pub enum Report {
         /// When.
         at: Timestamp,
     },
+    /// The cards of a run are idle since then; none when they are not any more.
+    Idle {
+        /// Which run.
+        key: RunKey,
+        /// Since when.
+        since: Option<Timestamp>,
+    },
     /// The script of a run has ended.
     Exited {
         /// Which run.
@@ -476,6 +490,7 @@ impl Report {
             | Self::Started { .. }
             | Self::Suspended { .. }
             | Self::Resumed { .. }
+            | Self::Idle { .. }
             | Self::Exited { .. }
             | Self::Cards(_)
             | Self::Trouble(_) => None,

@@ -2,11 +2,11 @@
 //! system is, whoever asks has to know ([`People`]). Reads no file, asks no directory.
 
 use gq_cluster::{
-    Access, Account, DeclaredNode, Depth, Limits, Partition, PartitionState, Policy, Preempt, Private, Qos,
-    Serves, SliceRule, WHOLE_CARD, Weights,
+    Access, Account, DeclaredNode, Depth, Idle, IdleAction, Limits, Partition, PartitionState, Policy,
+    Preempt, Private, Qos, Serves, SliceRule, WHOLE_CARD, Weights,
 };
 use gq_conf::{Backfill, Config};
-use gq_model::Uid;
+use gq_model::{IdleRule, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Knows who names are.
@@ -110,8 +110,19 @@ fn partition_of(p: &gq_conf::Partition, family: &Family<'_>, people: &mut impl P
         tier: p.tier,
         preempt: preempt_of(p.preempt),
         grace: p.grace,
+        idle: p.idle.map(idle_of),
         limits: limits_of(&p.limits),
     }
+}
+
+fn idle_of(idle: gq_conf::Idle) -> Idle {
+    let gq_conf::Idle { after, below, action, grace, memory_is_use, may_excuse } = idle;
+    let action = match action {
+        gq_conf::IdleAction::Report => IdleAction::Report,
+        gq_conf::IdleAction::Cancel => IdleAction::Cancel,
+        gq_conf::IdleAction::Requeue => IdleAction::Requeue,
+    };
+    Idle { rule: IdleRule { after, below, memory_is_use }, action, grace, may_excuse }
 }
 
 fn access_of(

@@ -201,6 +201,14 @@ pub enum ReportBody {
         /// When, on the node's clock.
         at: Timestamp,
     },
+    /// The cards of a run are idle, or not any more. Of runs alone whose assignment says when cards are idle.
+    Idle {
+        /// Which run.
+        key: RunKey,
+        /// Since when all of them are, on the node's clock; none when they are not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+    },
     /// The script of a run has ended; its other processes are being killed.
     Exited {
         /// Which run.

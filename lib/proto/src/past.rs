@@ -169,6 +169,12 @@ pub struct RunView {
     /// How long it was suspended, in microseconds.
     #[serde(default)]
     pub suspended: u64,
+    /// How often its cards were found idle.
+    #[serde(default)]
+    pub idle_times: u32,
+    /// What was left of its time limit when it was ended for that, in seconds times thousandths of a card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_back: Option<u64>,
     /// What it used, as far as its node measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<Box<Used>>,
@@ -210,6 +216,15 @@ pub struct UsageView {
     pub cpus_measured: u64,
     /// See `cpus_measured`.
     pub cpus_used: u64,
+    /// Of the runs, those whose cards were found idle.
+    #[serde(default)]
+    pub idle: u64,
+    /// Of these, those that were ended or put back for it.
+    #[serde(default)]
+    pub reclaimed: u64,
+    /// What was left of the time limits of those, in thousandths of a card times seconds.
+    #[serde(default)]
+    pub given_back: u64,
 }
 
 /// Bounds of the counts of a distribution, in seconds.

@@ -168,6 +168,15 @@ pub struct JobView {
     /// How long it was suspended before that, in microseconds.
     #[serde(default)]
     pub suspended_before: u64,
+    /// Since when its cards are idle, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Timestamp>,
+    /// When it is ended or put back for that, unless it uses them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_until: Option<Timestamp>,
+    /// Why they may be, as its user says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ok: Option<String>,
     /// What it waits for, as `afterok:17`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency: Option<String>,

@@ -185,7 +185,7 @@ fn end(world: &mut Cluster, key: RunKey, time: Timestamp) {
     }
     let again = run.stopping.is_some_and(|why| match why {
         Stopping::Requeue | Stopping::RequeueHold(_) => true,
-        Stopping::Preempt { again, .. } => again,
+        Stopping::Preempt { again, .. } | Stopping::Idle { again } => again,
         Stopping::Cancel => false,
     });
     let next = if again {

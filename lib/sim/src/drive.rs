@@ -231,7 +231,8 @@ impl Engine<'_> {
     /// The next second in which time alone makes something happen: a job's begin, the end of a grace, what the plan waits for.
     fn timer(&self, book: &Book<'_>) -> Option<i64> {
         let ripe = self.cluster.queue().next_ripe().map(|(at, _)| second(at));
-        let grace = self.cluster.preempted().next().map(|(at, _)| second(*at));
+        let ends = self.cluster.preempted().next().into_iter().chain(self.cluster.reclaims().next());
+        let grace = ends.map(|(at, _)| second(*at)).min();
         let soonest = book.now.saturating_add(i64::from(book.again >= MOST_AGAIN));
         let again = book.look_again.map(|at| at.max(soonest));
         ripe.into_iter().chain(grace).chain(again).min()

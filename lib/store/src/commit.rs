@@ -1,9 +1,9 @@
 //! One turn, one transaction: events, every row they touched, letters, acknowledgements. Whole or not at all.
 
 use crate::{Store, StoreError, record, schema::RUN_COLUMNS};
-use gq_cluster::{Cluster, Event, Job, Next, Usage};
+use gq_cluster::{Cluster, Event, Job, Next, Run, UNLIMITED, Usage};
 use gq_failpoint::{Step, step};
-use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, RunKey, Seq, Timestamp, Uid, Used};
+use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, Reason, RunKey, Seq, Timestamp, Uid, Used};
 use rusqlite::{Transaction, params};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,6 +146,9 @@ fn beside<'a>(
         | Event::Suspended { .. }
         | Event::Adopted { .. }
         | Event::Resumed { .. }
+        | Event::IdleFound { .. }
+        | Event::IdleDue { .. }
+        | Event::IdleOver { .. }
         | Event::Allocated { .. }
         | Event::Exited { .. }
         | Event::Stopped { .. }
@@ -218,8 +221,17 @@ fn run_row(
         job.array,
         used.as_ref().and_then(|used| used.cpu).map(signed),
         used.as_ref().and_then(Used::busy),
+        run.map(|run| run.idle_times),
+        run.filter(|_| outcome.reason == Reason::IdleCards).map(|run| given_back(job, run, ended)),
     ])?;
     Ok(())
+}
+
+/// What was left of the time limit of a run, in seconds times thousandths of a card; nothing of one without a limit.
+fn given_back(job: &Job, run: &Run, ended: Timestamp) -> i64 {
+    let limit = run.own_limit.or(job.shape.time_limit).filter(|limit| *limit != UNLIMITED);
+    let left = limit.map_or(0, |limit| run.counted.after(limit).micros_since(ended) / 1_000_000);
+    signed(left.saturating_mul(u64::from(run.worth)))
 }
 
 /// `houdini:2,matlab:1`; none when there are none.

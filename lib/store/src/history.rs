@@ -47,6 +47,10 @@ pub struct EndedRun {
     pub restarts: Option<u32>,
     /// How long it was suspended, in microseconds.
     pub suspended: u64,
+    /// How often its cards were found idle.
+    pub idle_times: u32,
+    /// What was left of its time limit when it was ended for that, in seconds times thousandths of a card.
+    pub given_back: Option<u64>,
     /// When it was given what it held; it was charged from then on.
     pub allocated: Option<Timestamp>,
     /// When its job was first promised to start.
@@ -240,5 +244,7 @@ pub(crate) fn run(row: &Row<'_>, job: JobId) -> Result<EndedRun, StoreError> {
         time_limit: row.get::<_, Option<i64>>(27)?.map(|limit| Seconds(unsigned(limit))),
         restarts: row.get(28)?,
         suspended: row.get::<_, Option<i64>>(29)?.map(unsigned).unwrap_or_default(),
+        idle_times: row.get::<_, Option<u32>>(36)?.unwrap_or_default(),
+        given_back: row.get::<_, Option<i64>>(37)?.map(unsigned),
     })
 }

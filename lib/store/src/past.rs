@@ -172,10 +172,16 @@ pub struct Sums {
     pub cpus_measured: u128,
     /// Cpu time in microseconds.
     pub cpus_used: u128,
+    /// Of the runs, those whose cards were found idle.
+    pub idle: u64,
+    /// Of these, those that were ended or put back for it.
+    pub reclaimed: u64,
+    /// What was left of their time limits, in thousandths of a card times seconds.
+    pub given_back: u128,
 }
 
 const SUMMED: &str = "SELECT ended, uid, account, partition, node, state, name, again, coalesce(allocated, started), \
-     cpus, memory, worth, cpu_used, gpu_used FROM run INDEXED BY run_sums WHERE node IS NOT NULL AND ";
+     cpus, memory, worth, cpu_used, gpu_used, idle_times, given_back FROM run INDEXED BY run_sums WHERE node IS NOT NULL AND ";
 
 impl History {
     /// The runs that fit, behind a mark, in the order in which they ended; at most `most`.
@@ -318,6 +324,11 @@ impl Sums {
         if let Some(used) = row.get::<_, Option<i64>>(13)? {
             self.cards_measured += worth;
             self.cards_used += worth * u128::from(unsigned(used)) / 1000;
+        }
+        self.idle += u64::from(row.get::<_, Option<u32>>(14)?.is_some_and(|times| times > 0));
+        if let Some(given_back) = row.get::<_, Option<i64>>(15)? {
+            self.reclaimed += 1;
+            self.given_back += u128::from(unsigned(given_back));
         }
         Ok(())
     }

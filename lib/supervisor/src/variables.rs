@@ -378,6 +378,7 @@ mod tests {
             may_run_again: false,
             node_id: None,
             lease: None,
+            idle: None,
         };
         let account = Account::nameless(Uid(7));
         let mut names = BTreeSet::new();

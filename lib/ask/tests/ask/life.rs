@@ -16,7 +16,7 @@ fn every_option_of_a_jobs_life_reaches_its_place_from_all_three_places() {
     let text = "-a 1-9:2%3 -d afterok:17:18_[0-3],singleton --kill-on-invalid-dep=no --prep=get.sh --time-min=5 -t 1:00:00 \
                 --deadline=now+2hours --signal=B:USR1@90 --max-wait=4:00:00:Boost --no-requeue --retry=3:75,1,75 \
                 --checkpoint=ck/%A --get-user-env=30L --propagate=NOFILE --container=pytorch.sif \
-                --mail-type=end,TIME_LIMIT_90,array_tasks --mail-user=ann@lab.example";
+                --mail-type=end,TIME_LIMIT_90,array_tasks --mail-user=ann@lab.example --idle-ok=licence";
     let files = || vec![("get.sh", PREP)];
     let argv = text.split_whitespace().chain(["s.sh"]).map(OsString::from).collect();
     let typed = Try { argv, files: files(), ..Try::default() }.submit().unwrap();
@@ -40,7 +40,7 @@ fn every_option_of_a_jobs_life_reaches_its_place_from_all_three_places() {
     assert_eq!(spec.container.as_deref(), Some("pytorch.sif"));
     let mail = spec.mail.as_ref().unwrap();
     assert_eq!(mail.on, [MailOn::End, MailOn::Ninety, MailOn::EachTask]);
-    assert_eq!(mail.to.as_deref(), Some("ann@lab.example"));
+    assert_eq!((mail.to.as_deref(), spec.idle_ok.as_deref()), (Some("ann@lab.example"), Some("licence")));
 
     let argv = || vec![OsString::from("s.sh")];
     let script = format!("#!/bin/sh\n#SBATCH {text}\n").into_bytes();
@@ -65,6 +65,7 @@ fn every_option_of_a_jobs_life_reaches_its_place_from_all_three_places() {
         ("GQSUB_CONTAINER", "pytorch.sif"),
         ("GQSUB_MAIL_TYPE", "END,TIME_LIMIT_90,ARRAY_TASKS"),
         ("GQSUB_MAIL_USER", "ann@lab.example"),
+        ("GQSUB_IDLE_OK", "licence"),
     ];
     let set = Try { argv: argv(), variables, files: files(), ..Try::default() }.submit().unwrap();
     assert_eq!((&set.spec, &set.prep), (spec, &typed.prep));
@@ -115,7 +116,7 @@ fn short_forms_mean_what_slurm_means_by_them() {
         );
     }
     let on = |list: &str| spec(&["--mail-type", list]).mail.map(|mail| mail.on);
-    let all = [MailOn::Begin, MailOn::End, MailOn::Fail, MailOn::Requeue];
+    let all = [MailOn::Begin, MailOn::End, MailOn::Fail, MailOn::Requeue, MailOn::Idle];
     assert_eq!(on("ALL").as_deref(), Some(&all[..]));
     assert_eq!(on("fail,all,END").as_deref(), Some(&all[..]));
     assert_eq!(on("TIME_LIMIT,TIME_LIMIT_50"), Some(vec![MailOn::End, MailOn::Half]));

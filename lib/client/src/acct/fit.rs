@@ -230,6 +230,8 @@ mod tests {
             worth: 1000,
             restarts: 0,
             suspended: 0,
+            idle_times: 0,
+            given_back: None,
             used: Some(Box::new(used)),
         }
     }

@@ -43,6 +43,8 @@ struct Run<'a> {
     cards: f64,
     restarts: u32,
     suspended_time: f64,
+    idle_times: u32,
+    reclaimed_card_seconds: Option<f64>,
     used: Option<used::Measured<'a>>,
 }
 
@@ -82,6 +84,8 @@ pub(super) fn run(run: &RunView) -> impl Serialize + '_ {
         cards: f64::from(run.worth) / 1e3,
         restarts: run.restarts,
         suspended_time: seconds(run.suspended),
+        idle_times: run.idle_times,
+        reclaimed_card_seconds: run.given_back.map(|back| back as f64 / 1e3),
         used: run.used.as_deref().map(used::json),
     }
 }

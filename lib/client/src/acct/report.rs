@@ -38,7 +38,8 @@ pub(super) fn report_command() -> Command {
         .about("Show how much was really used, how long jobs waited, and how soon all was free again")
         .long_about(
             "Shows three records, by partition, by user, and over time: what part of the cards and cpus that were held was in use, how long tasks \
-             waited until they were given their resources, and how long it took from the end of a run until all that it held was free. With \
+             waited until they were given their resources, and how long it took from the end of a run until all that it held was free; and how many runs had \
+             idle cards and what was taken back of them. With \
              --html they are one page with pictures besides: who used what, card by card, and waits as distributions. It begins with this \
              month if nothing else is said, and counts what has ended.",
         )
@@ -188,7 +189,7 @@ fn courses(link: &Link, select: &PastAsk, from: Timestamp, until: Timestamp) -> 
 }
 
 /// The columns of a table of lines, with their headings.
-pub(super) const COLUMNS: [(Said, &str); 10] = [
+pub(super) const COLUMNS: [(Said, &str); 13] = [
     (Said::Use(Part::Runs), "RUNS"),
     (Said::Use(Part::CardHours), "CARD-HOURS"),
     (Said::Use(Part::CardsUsed), "USED"),
@@ -199,6 +200,9 @@ pub(super) const COLUMNS: [(Said, &str); 10] = [
     (Said::Late, "LATE-90%"),
     (Said::Release(50), "RELEASE-50%"),
     (Said::Release(99), "99%"),
+    (Said::Use(Part::Idle), "IDLE"),
+    (Said::Use(Part::Reclaimed), "RECLAIMED"),
+    (Said::Use(Part::GivenBack), "BACK-HOURS"),
 ];
 
 /// What is said in a column.

@@ -79,10 +79,16 @@ pub(super) enum Part {
     CpusUsed,
     /// Hours of GiB.
     MemoryHours,
+    /// How many of the runs were found with idle cards.
+    Idle,
+    /// How many of these were ended or put back for it.
+    Reclaimed,
+    /// Hours of cards that were left of their time limits.
+    GivenBack,
 }
 
 /// The columns behind the keys, with their keys in JSON and CSV.
-const PARTS: [(Part, &str, &str); 7] = [
+const PARTS: [(Part, &str, &str); 10] = [
     (Part::Runs, "RUNS", "runs"),
     (Part::Again, "AGAIN", "again"),
     (Part::CardHours, "CARD-HOURS", "card_hours"),
@@ -90,6 +96,9 @@ const PARTS: [(Part, &str, &str); 7] = [
     (Part::CpuHours, "CPU-HOURS", "cpu_hours"),
     (Part::CpusUsed, "USED", "cpu_utilization"),
     (Part::MemoryHours, "GIB-HOURS", "memory_gib_hours"),
+    (Part::Idle, "IDLE", "idle_runs"),
+    (Part::Reclaimed, "RECLAIMED", "reclaimed_runs"),
+    (Part::GivenBack, "BACK-HOURS", "reclaimed_card_hours"),
 ];
 
 const HOUR: f64 = 3600.0;
@@ -106,6 +115,9 @@ pub(super) fn figure(part: Part, sum: &UsageView) -> Option<f64> {
         Part::CpuHours => Some(sum.cpus as f64 / HOUR),
         Part::CpusUsed => share(sum.cpus_used, sum.cpus_measured),
         Part::MemoryHours => Some(sum.memory as f64 / 1024.0 / HOUR),
+        Part::Idle => Some(sum.idle as f64),
+        Part::Reclaimed => Some(sum.reclaimed as f64),
+        Part::GivenBack => Some(sum.given_back as f64 / 1e3 / HOUR),
     }
 }
 
@@ -114,7 +126,7 @@ pub(super) fn cell(part: Part, sum: &UsageView) -> String {
     match (part, figure(part, sum)) {
         (Part::Key(at), _) => sum.keys.get(at).cloned().flatten().unwrap_or_else(|| "-".to_owned()),
         (_, None) => "-".to_owned(),
-        (Part::Runs | Part::Again, Some(count)) => format!("{count:.0}"),
+        (Part::Runs | Part::Again | Part::Idle | Part::Reclaimed, Some(count)) => format!("{count:.0}"),
         (Part::CardsUsed | Part::CpusUsed, Some(part)) => percent((part * 1e3).round() as u64),
         (_, Some(hours)) => format!("{hours:.2}"),
     }
@@ -140,7 +152,12 @@ fn print(words: &ArgMatches, by: &[By], sums: &[UsageView], out: &mut Out) -> Re
     }
     let mut columns: Vec<Column<Part>> =
         by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
-    columns.extend(PARTS.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
+    // Where nobody looks for idle cards there is nothing to tell of them.
+    let is_told = |part| {
+        !matches!(part, Part::Idle | Part::Reclaimed | Part::GivenBack) || sums.iter().any(|sum| sum.idle > 0)
+    };
+    let parts = PARTS.into_iter().filter(|(part, ..)| is_told(*part));
+    columns.extend(parts.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
     let mut table = Table::new(columns, header);
     table.print(sums, out, |part, sum, text| text.push_str(&cell(part, sum)), |_, _| None)
 }
@@ -165,6 +182,8 @@ pub(super) fn row(by: &[By], sum: &UsageView) -> Map<String, Value> {
     for (part, _, name) in PARTS.iter().skip(2) {
         row.insert((*name).to_owned(), figure(*part, sum).map_or(Value::Null, Value::from));
     }
+    row.insert("idle_runs".into(), sum.idle.into());
+    row.insert("reclaimed_runs".into(), sum.reclaimed.into());
     row
 }
 
@@ -184,10 +203,13 @@ mod tests {
             memory: 3600 * 2048,
             cards_measured: 1_000_000,
             cards_used: 250_000,
+            idle: 2,
+            reclaimed: 1,
+            given_back: 1_800_000,
             ..UsageView::default()
         };
         let said: Vec<String> = PARTS.iter().map(|(part, ..)| cell(*part, &sum)).collect();
-        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00"]);
+        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00", "2", "1", "0.50"]);
         assert_eq!((cell(Part::Key(0), &sum), cell(Part::Key(1), &sum)), ("ann".into(), "-".into()));
         assert_eq!([number(0.25), number(2.0), number(100.0)], ["0.25", "2", "100"]);
     }

@@ -96,6 +96,8 @@ fields! {
     Restarts ' ' ["restartcnt" "restarts"] "RESTARTS" "how often it was started again";
     Stage ' ' ["stage"] "STAGE" "which of its scripts runs or is next, prep or main, when it has one that runs first";
     Suspended ' ' ["suspended"] "SUSPENDED" "since when it is suspended";
+    IdleSince ' ' ["idlesince" "idle_since"] "IDLE_SINCE" "since when its cards are idle, if they are";
+    IdleUntil ' ' ["idleuntil" "idle_until"] "IDLE_UNTIL" "when it is ended for that, unless it uses them again";
     Deadline ' ' ["deadline"] "DEADLINE" "by when it must have ended";
     TimeMin ' ' ["timemin" "time_min"] "TIME_MIN" "how far its time limit may be lowered to start it earlier";
     Throttle ' ' ["arraythrottle" "array_throttle"] "ARRAY_THROTTLE" "how many tasks of its array may run at a time";
@@ -240,6 +242,8 @@ impl Field {
             Self::Restarts => write!(out, "{}", job.restarts),
             Self::Stage => return or_null(&job.stage, out),
             Self::Suspended => write_time(job.suspended, clock, out),
+            Self::IdleSince => write_time(job.idle_since, clock, out),
+            Self::IdleUntil => write_time(job.idle_until, clock, out),
             Self::Deadline => write_time(job.deadline, clock, out),
             Self::TimeMin => {
                 out.write_str(&job.time_min.map_or_else(|| NOT_KNOWN.into(), |t| format_limit(Some(t))))
@@ -286,7 +290,12 @@ fn write_where(job: &JobView, out: &mut String) -> std::fmt::Result {
     use gq_model::{End, Reason};
     let ended_badly = matches!(job.state.parse(), Ok(JobState::Ended(end)) if end != End::Completed);
     let tells_reason = job.reason != Reason::None && (ended_badly || job.nodes.is_empty());
-    if tells_reason { write!(out, "({})", job.reason) } else { out.write_str(&compress_hosts(&job.nodes)) }
+    if tells_reason {
+        return write!(out, "({})", job.reason);
+    }
+    out.write_str(&compress_hosts(&job.nodes))?;
+    // Whoever looks at his jobs sees it before it is too late.
+    if job.idle_since.is_some() { write!(out, "({})", Reason::IdleCards) } else { Ok(()) }
 }
 
 /// How long the job has run, in whole seconds; the time it was suspended does not count.

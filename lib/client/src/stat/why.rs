@@ -53,6 +53,9 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::GpuMemory => {
             "it used more memory of the card it shared than it had declared: ask for more with --gpu-share"
         }
+        Reason::IdleCards => {
+            "its cards are or were idle for longer than its partition allows: use them, ask for fewer, or say why with --idle-ok"
+        }
         Reason::SupervisorLost => "its supervisor (gqstep) was killed, and its processes with it",
         Reason::NodeFailure => "its node went away or was booted again under it",
         Reason::WorkDir => "its working directory cannot be entered",
@@ -109,6 +112,9 @@ pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &C
     if let Some(stage) = &job.stage {
         line(text, "  stage: ", stage);
     }
+    if let Some(excuse) = &job.idle_ok {
+        line(text, "  its cards may be idle: ", excuse);
+    }
     if let Some(dependency) = &job.dependency {
         line(text, "  dependency: ", dependency);
     }
@@ -147,6 +153,12 @@ pub(crate) fn tell(job: &JobView, explained: Option<&ExplanationView>, clock: &C
             line(text, "  node: ", &cell(field::Field::Nodes));
             if job.state.parse() == Ok(JobState::Unknown) {
                 line(text, "  that is: ", CUT_OFF);
+            }
+            if let Some(since) = job.idle_since.and_then(|at| clock.civil(at)) {
+                line(text, "  its cards are idle since: ", &since);
+            }
+            if let Some(until) = job.idle_until.and_then(|at| clock.civil(at)) {
+                line(text, "  unless they are used again, it is ended at: ", &until);
             }
             line(text, "  for: ", &format!("{} of {}", cell(field::Field::Used), cell(field::Field::Limit)));
             line(text, "  output: ", &job.stdout);

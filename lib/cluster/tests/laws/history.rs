@@ -26,6 +26,7 @@ pub enum Move {
     Start { pick: u8, late: u8 },
     Exit { pick: u8 },
     Stop { pick: u8, how: u8 },
+    Idle { pick: u8, how: u8 },
     EndRun { pick: u8, again: bool, site: bool, code: u8 },
     EndTasks { pick: u8, most: usize },
     Hold { pick: u8, admin: bool },
@@ -57,6 +58,7 @@ pub fn a_move() -> impl Strategy<Value = Move> {
         6 => (a::<u8>(), 0..4u8).prop_map(|(pick, late)| Move::Start { pick, late }),
         2 => a::<u8>().prop_map(|pick| Move::Exit { pick }),
         4 => (a::<u8>(), 0..4u8).prop_map(|(pick, how)| Move::Stop { pick, how }),
+        4 => (a::<u8>(), 0..5u8).prop_map(|(pick, how)| Move::Idle { pick, how }),
         6 => (a::<u8>(), a::<bool>(), a::<bool>(), 0..3u8)
             .prop_map(|(pick, again, site, code)| Move::EndRun { pick, again, site, code }),
         1 => (a::<u8>(), 1..4usize).prop_map(|(pick, most)| Move::EndTasks { pick, most }),
@@ -170,7 +172,7 @@ impl History {
             }
             Move::Ripen { .. } | Move::Promise { .. } => self.of_job(step),
             Move::Allocate { .. } | Move::Start { .. } | Move::Exit { .. } => self.of_run(step),
-            Move::Stop { .. } | Move::EndRun { .. } => self.of_run(step),
+            Move::Stop { .. } | Move::Idle { .. } | Move::EndRun { .. } => self.of_run(step),
             Move::Charge { .. } | Move::Book { .. } | Move::Unbook { .. } => self.of_books(step),
             Move::Find { .. } | Move::See { .. } | Move::Drain { .. } => self.of_node(step),
             Move::Stray { .. } | Move::Order { .. } | Move::Report { .. } => self.of_node(step),
@@ -277,6 +279,21 @@ impl History {
                     (_, Some(_)) => return None,
                 };
                 Event::Stopped { key, why, by }
+            }
+            Move::Idle { pick, how } => {
+                let key = picked(live_runs(cluster), pick)?;
+                let run = cluster.job(key.job)?.runs.get(&key.task)?;
+                let due = (how != 1).then(|| at.after(Seconds(u64::from(pick) % 70)));
+                match (how, run.idle) {
+                    (0 | 1, None) => Event::IdleFound { key, since: at, due, again: how == 0 },
+                    (0 | 1, Some(_)) => Event::IdleDue { key, due },
+                    (2, Some(_)) => Event::IdleOver { key },
+                    (3, _) => Event::Suspended { key, at },
+                    (4, _) if run.stopping.is_none() && run.idle.is_some() => {
+                        Event::Stopped { key, why: Stopping::Idle { again: pick % 2 == 0 }, by: None }
+                    }
+                    _ => return None,
+                }
             }
             Move::EndRun { pick, again, site, code } => {
                 let not_before = site.then(|| at.after(Seconds(2)));

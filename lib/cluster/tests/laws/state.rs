@@ -48,6 +48,7 @@ fn assert_same(a: &Cluster, b: &Cluster) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.last_job(), b.last_job());
     prop_assert!(a.bookings().eq(b.bookings()), "the reservations differ");
     prop_assert!(a.preempted().eq(b.preempted()), "who makes room differs");
+    prop_assert!(a.reclaims().eq(b.reclaims()), "whose idle cards are taken differs");
     assert_same_ledger(a.ledger(), b.ledger())
 }
 

@@ -5,6 +5,7 @@ use crate::{
     config::Partition,
     keys,
     mistake::{Notes, Span, nearest},
+    rules::Idle,
     section::{Read, Section, list},
 };
 use gq_model::NodeName;
@@ -107,8 +108,36 @@ fn partition(
         tier: section.get(&keys::TIER, notes),
         preempt: section.get(&keys::PREEMPT, notes),
         grace: section.get(&keys::GRACE, notes),
+        idle: idle(section, notes),
         limits: rights::limits(section, notes),
     }
+}
+
+/// What is done about jobs whose cards are idle. What is said of it without `idle_after` would do nothing.
+fn idle(section: &Section<'_>, notes: &mut Notes<'_>) -> Option<Idle> {
+    let after = section.get(&keys::IDLE_AFTER, notes);
+    let below = section.read(&keys::IDLE_BELOW, notes);
+    let action = section.read(&keys::IDLE_ACTION, notes);
+    let grace = section.read(&keys::IDLE_GRACE, notes);
+    let memory_is_use = section.read(&keys::IDLE_MEMORY_IS_USE, notes);
+    let may_excuse = section.read(&keys::IDLE_OK, notes);
+    let written =
+        [&below.at, &action.at, &grace.at, &memory_is_use.at, &may_excuse.at].into_iter().flatten().next();
+    let Some(after) = after else {
+        if let Some(at) = written {
+            let hint = Some("say with `idle_after` how long cards may be idle, such as \"1h\"".to_string());
+            notes.add(at, "without `idle_after` nobody looks for idle cards", hint);
+        }
+        return None;
+    };
+    Some(Idle {
+        after,
+        below: below.value,
+        action: action.value,
+        grace: grace.value,
+        memory_is_use: memory_is_use.value,
+        may_excuse: may_excuse.value,
+    })
 }
 
 fn default_time(

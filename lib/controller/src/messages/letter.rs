@@ -1,6 +1,7 @@
 //! Messages to users as mail: head and text. Whatever users typed is made harmless in the head, and shown as it is meant in the text.
 
 use super::note::{Happened, Note, Subject, Tasks, What};
+use gq_cluster::Idleness;
 use gq_model::{JobState, Seconds, Timestamp, Used, parse_recipients};
 use jiff::{ZonedDateTime, tz::TimeZone};
 use std::fmt::Write;
@@ -101,7 +102,14 @@ fn topic(happened: Happened, subject: &Subject) -> String {
         Happened::Requeue => format!("waits again, after it ended: {}", how(subject)),
         Happened::TimeLimit(percent) => format!("{percent} % of its time limit are over"),
         Happened::Waited => "still waits".into(),
+        Happened::Idle(idle) => format!("its cards are idle; {}", then(idle)),
     }
+}
+
+/// What is done about idle cards.
+fn then(idle: Idleness) -> String {
+    let what = if idle.again { "put back into the queue" } else { "cancelled" };
+    idle.due.map_or_else(|| "it runs on".to_owned(), |due| format!("it is {what} at {}", local(due)))
 }
 
 fn ended(subject: &Subject) -> String {
@@ -158,6 +166,13 @@ fn body(happened: Happened, subject: &Subject, cluster: &str) -> String {
     line("Run", Some(subject.run.to_string()).filter(|_| subject.run.0 > 1));
     line("Output", subject.stdout());
     line("Directory", Some(subject.spec.work_dir.clone()));
+    if let Happened::Idle(idle) = happened {
+        let _ = writeln!(text, "{:<18}{}", "Idle since:", local(idle.since));
+        text.push_str(
+            "\nAll its cards are used for less than counts as use. Whoever uses them again keeps them; --idle-ok=REASON\n\
+             excuses a job where its partition takes that.\n",
+        );
+    }
     if subject.array && subject.tasks == Tasks::All {
         text.push_str(
             "\nOne message for the whole array: --mail-type=ARRAY_TASKS asks for one about each task.\n",

@@ -1,6 +1,6 @@
 //! Notes: one thing that happened to a job or a node, with all that may be told of it. How it is told, `letter` and `notice` know.
 
-use gq_cluster::{Job, NewJob, Payer, Run, Shape};
+use gq_cluster::{Idleness, Job, NewJob, Payer, Run, Shape};
 use gq_model::{
     CardUse, End, IndexSet, JobId, JobSpec, JobState, MailOn, MiB, NodeName, Outcome, PatternFields, RunKey,
     RunNumber, Seconds, TaskIndex, Timestamp, Uid, output_path,
@@ -46,6 +46,8 @@ pub(crate) enum Happened {
     TimeLimit(u8),
     /// It has waited longer than its user wanted it to.
     Waited,
+    /// Its cards are idle.
+    Idle(Idleness),
 }
 
 /// What happens to nodes.
@@ -219,6 +221,11 @@ pub(crate) fn each_task(spec: &JobSpec, array: bool) -> bool {
 /// Whether the user wants a message about this.
 pub(crate) fn wants(spec: &JobSpec, on: MailOn) -> bool {
     spec.mail.as_ref().is_some_and(|ask| ask.on.contains(&on))
+}
+
+/// Whether the user wants to be warned of idle cards: who wants to hear when the job fails wants to hear before.
+pub(crate) fn wants_warning(spec: &JobSpec) -> bool {
+    wants(spec, MailOn::Idle) || wants(spec, MailOn::Fail)
 }
 
 /// Whether the user wants a message about this end.

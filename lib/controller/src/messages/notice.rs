@@ -27,6 +27,10 @@ pub(crate) fn line(note: &Note, cluster: &str, life: Epoch) -> Option<Vec<u8>> {
         if let What::Job(Happened::TimeLimit(percent), _) = &note.what {
             all.insert("percent".to_owned(), (*percent).into());
         }
+        if let What::Job(Happened::Idle(idle), _) = &note.what {
+            all.insert("idle_since".to_owned(), seconds(idle.since).into());
+            all.insert("idle_until".to_owned(), idle.due.map(seconds).into());
+        }
     }
     Some(format!("{notice}\n").into_bytes())
 }
@@ -39,6 +43,7 @@ fn job_event(happened: Happened) -> &'static str {
         Happened::Requeue => "requeue",
         Happened::TimeLimit(_) => "time_limit",
         Happened::Waited => "waited",
+        Happened::Idle(_) => "idle",
     }
 }
 

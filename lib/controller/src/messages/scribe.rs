@@ -1,6 +1,6 @@
 //! The scribe: reads what of a turn's steps is to be told, and to whom. In the state's own thread, so that it only looks and never waits.
 
-use super::note::{Change, Happened, Note, Subject, Tasks, What, each_task, wants, wants_end};
+use super::note::{Change, Happened, Note, Subject, Tasks, What, each_task, wants, wants_end, wants_warning};
 use gq_cluster::{Cluster, Event, Job, Link, Next, Run};
 use gq_engine::Step;
 use gq_model::{End, IndexSet, JobId, JobState, MailOn, Outcome, RunKey, Stage, TaskIndex, Timestamp};
@@ -146,6 +146,7 @@ impl Scribe {
                         reading.told.notes.push(note);
                     }
                 }
+                (Event::IdleFound { key, .. }, _) => self.found_idle(&mut reading, key),
                 (Event::NodeDrained { node, reason }, _) => {
                     reading.node(self, node, Change::Drained(reason.clone()));
                 }
@@ -170,6 +171,8 @@ impl Scribe {
                     | Event::Prepared { .. }
                     | Event::Amended { .. }
                     | Event::Suspended { .. }
+                    | Event::IdleDue { .. }
+                    | Event::IdleOver { .. }
                     | Event::Adopted { .. }
                     | Event::Resumed { .. }
                     | Event::Stopped { .. }
@@ -214,6 +217,16 @@ impl Scribe {
             let note = self.note(at, what(Some(Tasks::All)), (true, false));
             reading.told.notes.push(note);
         }
+    }
+
+    /// The cards of a run are idle; nothing is told when it ended, or used them again, in the same turn.
+    fn found_idle(&mut self, reading: &mut Reading<'_>, key: &RunKey) {
+        let Some(job) = reading.cluster.job(key.job) else { return };
+        let Some(run) = job.runs.get(&key.task).filter(|run| run.number == key.run) else { return };
+        let Some(idle) = run.idle else { return };
+        let (at, mail) = (reading.now, wants_warning(&job.spec) && each_task(&job.spec, job.array));
+        let subject = || Box::new(Subject::of_run(job, key.task, run));
+        reading.add(self, at, mail, || What::Job(Happened::Idle(idle), subject()));
     }
 
     fn run_ended(

@@ -178,6 +178,8 @@ impl World {
     pub fn check_due(&self) {
         let late = self.cluster.preempted().find(|(due, _)| *due <= self.now);
         assert_eq!(late, None, "its grace is over and it is not ended");
+        let late = self.cluster.reclaims().find(|(due, _)| *due <= self.now);
+        assert_eq!(late, None, "its cards stayed idle and nothing is done");
         let late = self.cluster.alarms().find(|(at, _)| *at <= self.now);
         assert_eq!(late, None, "it waits too long and nothing is done");
         let over = self.cluster.bookings().find(|booking| booking.end <= self.now);
@@ -224,6 +226,7 @@ pub fn assert_same(a: &Cluster, b: &Cluster) {
     }
     assert!(a.bookings().eq(b.bookings()), "reservations differ");
     assert!(a.preempted().eq(b.preempted()), "who makes room differs");
+    assert!(a.reclaims().eq(b.reclaims()), "whose idle cards are taken differs");
     assert!(a.alarms().eq(b.alarms()), "what is to be done in time differs");
     for job in a.jobs() {
         let ids =

@@ -140,6 +140,12 @@ fn check_end(before: &Job, key: RunKey, outcome: &Outcome, next: Next) {
             let own = matches!(end, End::Completed | End::Timeout) && !prepares;
             assert!(!own || next == Next::Over, "{key} came to its own end");
         }
+        (Some(Stopping::Idle { again }), End::Cancelled) => {
+            assert_eq!(outcome.reason, gq_model::Reason::IdleCards, "{key}");
+            let times = before.reclaimed.get(&key.task).copied().unwrap_or(0);
+            assert!(!again || times < 3, "{key} is put back for ever");
+            assert!(before.runs[&key.task].idle.is_some() && (next != Next::Over) == again, "{key} was idle");
+        }
         (None, end) => assert_ne!(end, End::Cancelled, "nobody cancelled {key}"),
         _ => {}
     }

@@ -11,6 +11,7 @@ mod admission;
 mod books;
 mod bounds;
 mod checks;
+mod idle;
 mod keeper;
 mod life;
 mod node;

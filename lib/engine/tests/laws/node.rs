@@ -311,6 +311,16 @@ impl FakeNode {
         }
     }
 
+    /// It says of one of its runs that may be asked about whether its cards are idle.
+    pub fn say_idle(&mut self, pick: usize, since: Option<Timestamp>) {
+        let asked = self.live.iter().filter(|(_, live)| live.assignment.idle.is_some());
+        let asked: Vec<RunKey> =
+            asked.filter(|(_, live)| live.started.is_some()).map(|(key, _)| *key).collect();
+        if let Some(key) = asked.get(pick % asked.len().max(1)) {
+            self.say(NodeReport::Idle(*key, since));
+        }
+    }
+
     /// The next thing happens to a run: its script starts, exits, all of it is gone.
     pub fn go_on(&mut self, key: RunKey, code: u8, now: Timestamp) {
         let Some(live) = self.live.get_mut(&key) else { return };

@@ -31,6 +31,7 @@ enum Move {
     LateAnew { pick: u8 },
     Silent { node: bool },
     Lost { node: bool },
+    Idle { pick: u8, is_idle: bool },
     Heard { node: bool },
     Book { name: u8, node: bool, cards: u8, start: u64, span: u64, maintenance: bool },
     Unbook { name: u8 },
@@ -66,6 +67,7 @@ fn a_move() -> impl Strategy<Value = Move> {
         1 => b().prop_map(|node| Move::Silent { node }),
         1 => b().prop_map(|node| Move::Lost { node }),
         2 => b().prop_map(|node| Move::Heard { node }),
+        6 => (any::<u8>(), prop::bool::weighted(0.7)).prop_map(|(pick, is_idle)| Move::Idle { pick, is_idle }),
         4 => (0..2u8, b(), 0..4u8, 0..600u64, 1..900u64, rarely()).prop_map(
             |(name, node, cards, start, span, maintenance)| Move::Book { name, node, cards, start, span, maintenance }
         ),
@@ -251,6 +253,10 @@ fn play_node(world: &mut World, step: &Move) {
                 let node = world.nodes[at(*node)].name.clone();
                 world.inputs.push(Input::NodeLost { node });
             }
+        }
+        Move::Idle { pick, is_idle } => {
+            let now = world.now;
+            world.nodes[at(pick.is_multiple_of(2))].say_idle(usize::from(*pick) / 2, is_idle.then_some(now));
         }
         Move::Heard { node } => {
             let node = &mut world.nodes[at(*node)];

@@ -5,14 +5,16 @@ use crate::{
     node::{FakeNode, Seen, Trouble, card},
 };
 use gq_cluster::{
-    Account, Booked, Booking, Cluster, Depth, Event, Fate, Limits, Link, Node, Partition, PartitionState,
-    Policy, Preempt, Qos, Role, Serves, SliceRule, Weights,
+    Account, Booked, Booking, Cluster, Depth, Event, Fate, Idle, IdleAction, Limits, Link, Node, Partition,
+    PartitionState, Policy, Preempt, Qos, Role, Serves, SliceRule, Weights,
 };
 use gq_engine::{
     Actor, Answer, ClientId, Context, Input, NodeReport, NodeVerb, Selection, Submission, Turn, TurnError,
     Verb,
 };
-use gq_model::{Epoch, JobId, JobRef, JobSpec, NodeName, RunKey, Seconds, Seq, Timestamp, Token, Uid};
+use gq_model::{
+    Epoch, IdleRule, JobId, JobRef, JobSpec, NodeName, RunKey, Seconds, Seq, Timestamp, Token, Uid,
+};
 use gq_sched::Planner;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,15 +117,31 @@ pub fn partition(name: &str) -> Partition {
         tier: 1,
         preempt: Preempt::Off,
         grace: Seconds(0),
+        idle: None,
         limits: Limits::default(),
     }
 }
 
-/// Jobs of `main` make room for those of `high`, after a minute; a QOS and an account with limits; two licences.
+/// Jobs of `main` make room for those of `high`, after a minute; their idle cards are taken after half of one; a QOS and an account with limits; two licences.
 fn policy() -> Policy {
-    let main = Partition { preempt: Preempt::Requeue, grace: Seconds(60), ..partition("main") };
-    let high = Partition { priority: 10, tier: 2, ..partition("high") };
-    let low = Partition { preempt: Preempt::Cancel, tier: 0, priority: -10, ..partition("low") };
+    let idle = |action, grace| {
+        let rule = IdleRule { after: Seconds(60), below: 5, memory_is_use: false };
+        Some(Idle { rule, action, grace: Seconds(grace), may_excuse: true })
+    };
+    let main = Partition {
+        preempt: Preempt::Requeue,
+        grace: Seconds(60),
+        idle: idle(IdleAction::Requeue, 30),
+        ..partition("main")
+    };
+    let high = Partition { priority: 10, tier: 2, idle: idle(IdleAction::Report, 0), ..partition("high") };
+    let low = Partition {
+        preempt: Preempt::Cancel,
+        tier: 0,
+        priority: -10,
+        idle: idle(IdleAction::Cancel, 0),
+        ..partition("low")
+    };
     let quick = Qos {
         name: "quick".into(),
         max_time: Some(Seconds(120)),

@@ -322,6 +322,7 @@ impl Lab {
             may_run_again: false,
             node_id: None,
             lease: None,
+            idle: None,
         }
     }
 

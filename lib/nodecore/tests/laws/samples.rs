@@ -49,6 +49,7 @@ pub fn assignment(key: RunKey, boot: BootId) -> Box<Assignment> {
         may_run_again: false,
         node_id: None,
         lease: key.job.0.is_multiple_of(2).then_some(Seconds(100)),
+        idle: None,
     })
 }
 pub fn identity(epoch: u64, boot: BootId) -> Identity {

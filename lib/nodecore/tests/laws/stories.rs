@@ -1,9 +1,10 @@
 //! What a node does, one story each.
 
-use crate::samples::{NOW, assignment, boot, ended, identity, joined, key};
+use crate::samples::{NOW, assignment, boot, ended, identity, joined, key, stop as stop_of};
 use gq_model::{Card, CardUse, CardUsed, End, Epoch, MiB, Seq, SignalTo, Timestamp, Uid};
 use gq_nodecore::{
-    Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, TurnAway,
+    Control, Effect, HeadSeen, Identity, Input, Machine, Node, Order, Record, Report, Serves, StopWhy,
+    TurnAway,
 };
 
 fn cards(count: u32) -> Vec<Card> {
@@ -135,7 +136,7 @@ fn the_end_of_a_run_is_told_after_what_was_found_of_its_cards() {
     // It holds them still: it is no end to whom one asks, and nothing that would have to be stopped.
     assert!(node.lives(key(1, 1)));
     assert_eq!(node.decide(Input::SupervisorGone { key: key(1, 1) }), []);
-    let stop = Order::Stop(key(1, 1), crate::samples::stop(gq_nodecore::StopWhy::Cancel));
+    let stop = Order::Stop(key(1, 1), stop_of(StopWhy::Cancel));
     let effects = node.decide(Input::Order { seq: Seq(2), order: stop, at: NOW });
     assert!(matches!(effects[..], [Effect::Append(_)]), "{effects:?}");
     assert!(node.number().is_empty());
@@ -188,4 +189,38 @@ fn trouble_is_told_when_it_changes_one_letter_at_a_time() {
     node.decide(Input::LinkUp);
     let told = told(&mut node);
     assert!(matches!(&told[..], [Report::Joined { .. }, Report::Trouble(Some(_))]), "{told:?}");
+}
+
+/// That cards are idle is told once, again on every new link, never of a run that is being ended; one report of it is on its way at a time.
+#[test]
+fn idle_cards_are_told_of_until_they_are_known() {
+    let mut node = joined(Vec::new());
+    let (run, at) = (key(1, 1), Timestamp);
+    let told =
+        |node: &mut Node| -> Vec<Report> { node.number().into_iter().map(|(_, report)| report).collect() };
+    let found = |since: Option<i64>| Input::Idle { key: run, since: since.map(at) };
+    let idle = |since: i64| Report::Idle { key: run, since: Some(at(since)) };
+    let ack = |node: &mut Node| drop(node.decide(Input::Acked { epoch: Epoch(3), up_to: node.highest() }));
+    node.decide(Input::Order { seq: Seq(1), order: Order::Start(assignment(run, boot(1))), at: NOW });
+    node.decide(Input::Logged(Record::Up { key: run }));
+    node.decide(found(Some(1)));
+    assert_eq!(told(&mut node), [], "its script does not run yet");
+    node.decide(found(None));
+    node.decide(Input::Logged(Record::Started { key: run, at: at(2) }));
+    for since in [Some(3), None, Some(4)] {
+        node.decide(found(since));
+    }
+    assert_eq!(told(&mut node), [Report::Started { key: run, at: at(2) }, idle(3)]);
+    ack(&mut node);
+    assert_eq!(told(&mut node), [idle(4)], "as it is now");
+    ack(&mut node);
+    assert_eq!(told(&mut node), []);
+    node.decide(Input::LinkDown);
+    node.decide(Input::LinkUp);
+    assert_eq!(told(&mut node), [idle(4)], "whoever lost sight of it has forgotten");
+    ack(&mut node);
+    let order = Order::Stop(run, stop_of(StopWhy::Cancel));
+    node.decide(Input::Order { seq: Seq(2), order, at: NOW });
+    node.decide(found(None));
+    assert_eq!(told(&mut node), [], "it is being ended");
 }

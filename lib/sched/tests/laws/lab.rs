@@ -136,6 +136,7 @@ pub fn partition(name: &str, nodes: Option<&[&str]>, state: PartitionState) -> P
         tier: 1,
         preempt: Preempt::Off,
         grace: Seconds(0),
+        idle: None,
         limits: Limits::default(),
     }
 }
@@ -323,7 +324,7 @@ impl Lab {
         let run = &self.cluster.job(key.job).unwrap().runs[&key.task];
         let again = match run.stopping {
             Some(Stopping::Requeue | Stopping::RequeueHold(_)) => true,
-            Some(Stopping::Preempt { again, .. }) => again,
+            Some(Stopping::Preempt { again, .. } | Stopping::Idle { again }) => again,
             Some(Stopping::Cancel) | None => false,
         };
         let next = if again {

@@ -133,6 +133,7 @@ impl Lab {
             may_run_again: false,
             node_id: None,
             lease: None,
+            idle: None,
         };
         Job { file, assignment, mode: 0o640, tamper: |_| {} }
     }
