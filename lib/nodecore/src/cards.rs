@@ -46,6 +46,11 @@ impl Node {
         }
     }
 
+    /// Whether the script of a run runs, is not suspended, and is not being ended.
+    pub fn is_at_work(&self, key: RunKey) -> bool {
+        self.runs.get(&key).is_some_and(Run::is_at_work)
+    }
+
     /// The cards of a run were found idle, or in use again.
     pub(crate) fn found_idle(&mut self, key: RunKey, since: Option<Timestamp>) {
         if let Some(run) = self.runs.get_mut(&key) {

@@ -100,11 +100,6 @@ impl Node {
         self.runs.get(&key).is_some_and(|run| !run.is_over())
     }
 
-    /// Whether the script of a run runs, is not suspended, and is not being ended.
-    pub fn is_at_work(&self, key: RunKey) -> bool {
-        self.runs.get(&key).is_some_and(Run::is_at_work)
-    }
-
     /// Whether [`Node::number`] may be called a moment later without harm: there is nothing to say but starts.
     pub fn is_patient(&self) -> bool {
         self.joined && self.outbox.is_patient()
