@@ -134,6 +134,48 @@ fn a_terminal_is_kept_up_to_date_and_hears_keys() {
     terminal.ends();
 }
 
+/// What the driver says of each card is on the screen, in the list of nodes and in the metrics a few seconds later.
+fn busy_cards_are_seen(by_files: bool) -> Lab {
+    let mut machine = standin_nvml::shipped("eight-whole").unwrap();
+    machine.cards.truncate(2);
+    machine.cards.iter_mut().for_each(|card| card.links.clear());
+    machine.cards[1].utilization = 4;
+    let driver = tempfile::tempdir().unwrap();
+    standin_nvml::place(driver.path(), &machine).unwrap();
+    let plan = Plan::new().cluster("beat = \"1s\"").node("n1", &cards(0));
+    let plan = plan.env("LD_LIBRARY_PATH", driver.path());
+    let lab = if by_files { plan.by_files() } else { plan }.start();
+    lab.node_is_there("n1");
+    // One of them is held, and measured for its run; the other only looked at.
+    lab.submit("--gpus=1", "exec sleep 600").running();
+    standin_nvml::edit(driver.path(), |machine| machine.cards[0].utilization = 73).unwrap();
+    let mut terminal = Terminal::open(&lab, &["--watch=1"]);
+    terminal.shows("73 4");
+    terminal.types("q");
+    terminal.ends();
+    let metrics = lab.say("gqctl metrics").ok();
+    let gauge = "gq_card_utilization{card=\"0\",node=\"n1\"} 0.73";
+    assert!(metrics.contains(gauge) && metrics.contains("gq_card_memory_used_bytes{card=\"1\""), "{metrics}");
+    let card = lab.node_view("n1").unwrap()["gpus"][0].clone();
+    assert!(card["utilization"] == 0.73 && card["memory_used_mib"].is_number(), "{card}");
+    assert_eq!(lab.node("n1").stop(), Some(0));
+    lab
+}
+
+#[test]
+fn how_busy_cards_are_is_seen_as_long_as_their_node_is() {
+    let lab = busy_cards_are_seen(false);
+    let shown = || lab.node_view("n1").map(|node| node["gpus"][0]["utilization"].clone());
+    until("nobody knows", || shown()?.is_null().then_some(()));
+    let metrics = lab.say("gqctl metrics").ok();
+    assert!(!metrics.contains("gq_card_utilization{"), "{metrics}");
+}
+
+#[test]
+fn how_busy_cards_are_is_seen_by_files_too() {
+    busy_cards_are_seen(true);
+}
+
 #[test]
 fn a_signal_leaves_the_terminal_as_it_was() {
     let lab = Plan::new().node("n1", &cards(0)).start();

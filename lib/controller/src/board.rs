@@ -2,6 +2,7 @@
 //!
 //! Live jobs are kept in shelves of 256 ids, so that a turn copies only the shelves it touched.
 
+use crate::pulse::Pulse;
 use gq_cluster::{Booking, Cluster, Job, Node, Policy};
 use gq_engine::Step;
 use gq_model::{ClusterId, JobId, NodeName};
@@ -28,6 +29,8 @@ pub(crate) struct Board {
     pub(crate) outlook: Arc<Outlook>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) cluster_id: ClusterId,
+    /// What cards do now; one for all boards, since it is no part of the state.
+    pub(crate) pulse: Pulse,
     /// Why no new jobs are taken, when none are.
     pub(crate) degraded: Option<String>,
     /// Why nothing is taken from the drop box, when nothing is.
@@ -48,6 +51,7 @@ impl Board {
             outlook: Arc::default(),
             policy,
             cluster_id,
+            pulse: Pulse::default(),
             degraded: None,
             shut: None,
         }

@@ -389,8 +389,9 @@ impl Door {
             Err(_) => return send(conn, &going_away()),
         };
         let mut heard = Instant::now();
-        let end = self.exchange(conn, (&node, epoch), ours, bundles, &mut heard);
+        let end = self.exchange(conn, (&node, epoch, number), ours, bundles, &mut heard);
         conn.shutdown();
+        self.wall.look().pulse.forget(&node, number);
         // Whatever ended it, its end is told: nobody else is taken by this name before. A connection that is closed was there until now;
         // one in which nothing is said any more, until the last word.
         let since = if matches!(end, Err(IpcError::Timeout)) { heard } else { Instant::now() };
@@ -403,7 +404,7 @@ impl Door {
     fn exchange(
         &self,
         conn: &Conn,
-        (node, epoch): (&NodeName, Epoch),
+        (node, epoch, link): (&NodeName, Epoch, LinkId),
         ours: Head,
         bundles: Receiver<Bundle>,
         heard: &mut Instant,
@@ -417,16 +418,16 @@ impl Door {
             .stack_size(STACK)
             .spawn(move || write_orders(&writer, &bundles))
             .map_err(|source| IpcError::Io { what: "no thread".into(), source })?;
-        self.read_reports(conn, node, epoch, heard)
+        self.read_reports(conn, (node, epoch, link), heard)
     }
 
     fn read_reports(
         &self,
         conn: &Conn,
-        node: &NodeName,
-        epoch: Epoch,
+        (node, epoch, link): (&NodeName, Epoch, LinkId),
         heard: &mut Instant,
     ) -> Result<(), IpcError> {
+        let pulse = self.wall.look().pulse.clone();
         while let Some(frame) = conn.recv(MAX_LIST_FRAME)? {
             *heard = Instant::now();
             let letters: Letters<ReportBody> = match serde_json::from_slice(&frame) {
@@ -436,6 +437,9 @@ impl Door {
                     return Ok(());
                 }
             };
+            if let Some(cards) = letters.cards {
+                pulse.take(node, link, cards);
+            }
             let reports = letters.letters.into_iter().map(|l| (l.seq, Box::new(convert::report(l.body))));
             let (node, ack, beat) = (node.clone(), letters.ack, letters.beat);
             let word = Word::NodeLetters { node, epoch, ack, beat, reports: reports.collect() };

@@ -465,6 +465,7 @@ impl Hub {
             let mut fresh = crate::board::Board::of(cluster, Arc::clone(&board.policy), board.cluster_id);
             (fresh.outlook, fresh.degraded) = (Arc::clone(&board.outlook), board.degraded.clone());
             fresh.shut.clone_from(&board.shut);
+            fresh.pulse = board.pulse.clone();
             *board = fresh;
         });
         Ok(())

@@ -30,6 +30,7 @@ mod past;
 mod policy;
 mod post;
 mod program;
+mod pulse;
 mod refusals;
 mod silence;
 mod snapshot;

@@ -163,12 +163,13 @@ impl Mail {
                 if is_new_life || node.link.is_none() {
                     self.link(node, &head);
                 }
+                self.feel(node, &head);
                 self.take(node, &head);
             }
             other => {
                 node.silence = node.silence.saturating_add(passed);
                 if node.silence >= patience {
-                    node.cut(&self.words);
+                    node.cut(self);
                 }
                 match other {
                     // Whatever it is, it may be new to us, but it is no sign.
@@ -189,7 +190,7 @@ impl Mail {
         let (answer, welcome) = bounded(1);
         self.next_link = self.next_link.wrapping_add(2);
         let link = LinkId(self.next_link);
-        node.cut(&self.words);
+        node.cut(self);
         if self.words.send(Word::NodeUp { head: head.clone(), link, out, answer }).is_err() {
             return;
         }
@@ -210,6 +211,13 @@ impl Mail {
                 node.refusal = Some(text);
             }
             Err(_) => {}
+        }
+    }
+
+    /// Takes in what the cards of a node do; of one that is not linked nobody knows.
+    fn feel(&self, node: &Correspondent, head: &Head) {
+        if let (Some((link, _)), Some(cards)) = (&node.link, &head.cards) {
+            self.wall.look().pulse.take(&node.node, *link, cards.clone());
         }
     }
 
@@ -247,7 +255,7 @@ impl Mail {
             Some(Some(bundles)) => bundles,
             // The hub has cut it; the next sign of life makes another, and all is sent anew.
             Some(None) => {
-                node.cut(&self.words);
+                node.cut(self);
                 Vec::new()
             }
             None => Vec::new(),
@@ -266,7 +274,7 @@ impl Mail {
                 if let Err(error) = writer.write(*seq, &seal_json(bytes)) {
                     // Kept by the hub: the next link sends all of them anew.
                     log::warn!("{}: order {seq} cannot be written: {error}", node.node);
-                    return node.cut(&self.words);
+                    return node.cut(self);
                 }
             }
             node.ack = bundle.ack;
@@ -308,6 +316,7 @@ impl Mail {
             ack: node.ack,
             past: node.past,
             refusal: node.refusal.clone(),
+            cards: None,
         }
     }
 }
@@ -366,10 +375,11 @@ impl Correspondent {
         !is_twin
     }
 
-    fn cut(&mut self, words: &Sender<Word>) {
+    fn cut(&mut self, mail: &Mail) {
         if let Some((link, _)) = self.link.take() {
+            mail.wall.look().pulse.forget(&self.node, link);
             let since = Instant::now().checked_sub(self.silence).unwrap_or_else(Instant::now);
-            let _ = words.send(Word::NodeDown { node: self.node.clone(), link, since });
+            let _ = mail.words.send(Word::NodeDown { node: self.node.clone(), link, since });
         }
     }
 }

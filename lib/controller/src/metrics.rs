@@ -8,7 +8,7 @@ use crate::{
     viewer::Viewer,
 };
 use gq_model::{JobState, MiB, Timestamp, Uid};
-use gq_proto::NodeView;
+use gq_proto::{CardView, NodeView};
 use gq_store::Room;
 use prometheus::{Error, GaugeVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeMap;
@@ -170,6 +170,21 @@ fn cards(sheet: &Sheet, board: &Board, nodes: &[NodeView]) -> Result<(), Error> 
             (vec![node.clone(), slice.profile.clone(), state.to_owned()], 1.0)
         })
     });
+    let told = |figure: fn(&CardView) -> Option<f64>| {
+        all().filter_map(move |(node, view)| Some((vec![node, view.card.index.to_string()], figure(view)?)))
+    };
+    sheet.put(
+        "gq_card_utilization",
+        "How busy a card is now, from 0 to 1, where its driver tells that.",
+        &["node", "card"],
+        told(|view| view.busy.map(|busy| f64::from(busy) / 100.0)),
+    )?;
+    sheet.put(
+        "gq_card_memory_used_bytes",
+        "How much memory of a card is taken now, by whomever.",
+        &["node", "card"],
+        told(|view| view.memory_taken.map(bytes)),
+    )?;
     sheet.put("gq_slices", "Slices of cards.", &["node", "profile", "state"], rows)?;
     let worths = board.jobs().flat_map(|job| job.runs.values());
     let worths = worths.map(|run| (vec![run.node.to_string()], f64::from(run.worth) / 1000.0));

@@ -384,9 +384,12 @@ pub(crate) fn node(board: &Board, viewer: &Viewer<'_>, node: &Node) -> NodeView 
         let run = |who: (JobId, TaskIndex)| board.job(who.0)?.runs.get(&who.1);
         let parts = parts::held(node, position, run, |who| viewer.name(board, who));
         let is_whole = !card.mig && parts.is_empty();
+        let (busy, memory_taken) = board.pulse.of(&node.name, card.uuid.as_deref());
         CardView {
             card: card.clone(),
             job: node.holder(card.index).filter(|_| is_whole).map(|who| viewer.name(board, who)),
+            busy,
+            memory_taken,
             parts,
             free_parts: parts::free(node, position),
             slices: slices(board, viewer, node, card),

@@ -39,6 +39,7 @@ impl Known<'_> {
         Head {
             epoch: self.epoch,
             boot: None,
+            cards: None,
             beat: 0,
             lowest,
             highest,

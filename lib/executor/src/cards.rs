@@ -11,6 +11,7 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use gq_gpu::{Found, Look, Nvml, User};
 use gq_model::{Card, CardHealth, CardUse, RunKey};
+use gq_proto::{CardNow, MAX_CARDS_NOW};
 use std::{
     collections::BTreeSet,
     io,
@@ -27,6 +28,8 @@ const LEAVING: Duration = Duration::from_secs(10);
 const LEAVING_LOOK: Duration = Duration::from_millis(200);
 /// How often is looked how much of the cards is used that runs hold.
 const WATCH: Duration = Duration::from_secs(1);
+/// How often is looked what all cards do.
+const GLANCE: Duration = Duration::from_secs(3);
 /// Most wishes that wait for the thread.
 const MAX_WISHES: usize = 256;
 
@@ -101,6 +104,7 @@ pub fn start(declared: Declared, events: Sender<Event>) -> io::Result<Sender<Wis
         sharers: Vec::new(),
         meter: Meter::default(),
         watch_due: Instant::now(),
+        glance_due: Instant::now(),
     };
     std::thread::Builder::new().name("cards".to_owned()).spawn(move || looker.live(&wishes, &events))?;
     Ok(give)
@@ -121,6 +125,8 @@ struct Looker {
     meter: Meter,
     /// When that is looked at next.
     watch_due: Instant,
+    /// When is looked next what all cards do.
+    glance_due: Instant,
 }
 
 /// A run that is to be launched: what it is to hold, what others hold.
@@ -209,7 +215,10 @@ impl Looker {
         let due = Instant::now() + pause;
         loop {
             let is_idle = self.sharers.is_empty() && self.meter.is_idle();
-            match wishes.recv_deadline(if is_idle { due } else { due.min(self.watch_due) }) {
+            let watch = (!is_idle).then_some(self.watch_due);
+            let glance = self.driver.is_some().then_some(self.glance_due);
+            let next = watch.into_iter().chain(glance).fold(due, Instant::min);
+            match wishes.recv_deadline(next) {
                 Ok(Wish::Watch(watch)) => {
                     self.begin_to_watch(watch, events)?;
                     if self.meter.owes_energy() {
@@ -223,7 +232,15 @@ impl Looker {
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= due => return Ok(true),
-                Err(RecvTimeoutError::Timeout) => self.watch(events)?,
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = Instant::now();
+                    if watch.is_some_and(|at| at <= now) {
+                        self.watch(events)?;
+                    }
+                    if glance.is_some_and(|at| at <= now) {
+                        self.glance(events)?;
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
             }
         }
@@ -274,6 +291,21 @@ impl Looker {
         if !changes.is_empty() {
             events.send(Event::Idle(changes))?;
         }
+        Ok(())
+    }
+
+    /// Looks what all cards do; what was looked at for the runs that hold them is not asked again.
+    fn glance(&mut self, events: &Sender<Event>) -> Result<(), Deaf> {
+        self.glance_due = Instant::now() + GLANCE;
+        let Some(nvml) = &self.driver else { return Ok(()) };
+        events.send(Event::Looking)?;
+        let well = self.known.iter().filter(|card| card.health.is_good());
+        let now = well.filter_map(|card| card.uuid.clone()).take(MAX_CARDS_NOW).map(|uuid| {
+            let (busy, memory) = self.meter.seen(&uuid).unwrap_or_else(|| nvml.glance(&uuid));
+            CardNow { uuid, busy, memory }
+        });
+        events.send(Event::CardsNow(now.collect()))?;
+        events.send(Event::Rests)?;
         Ok(())
     }
 

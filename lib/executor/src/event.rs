@@ -5,7 +5,7 @@ use crossbeam_channel::Sender;
 use gq_gpu::{Look, Used};
 use gq_host::Account;
 use gq_model::{Beat, CardUse, CardUsed, RunKey, Seq, Timestamp, Uid};
-use gq_proto::{Head, Order};
+use gq_proto::{CardNow, Head, Order};
 use std::io;
 
 /// Most events that wait for the deciding thread; the threads then wait for it.
@@ -28,6 +28,8 @@ pub enum Event {
     Used(Vec<Used>),
     /// The cards of these runs are idle since then, or not any more.
     Idle(Vec<(RunKey, Option<Timestamp>)>),
+    /// What the cards do now.
+    CardsNow(Vec<CardNow>),
     /// The cards of a run are there, slices with their UUIDs; or why not.
     Fitted(RunKey, Result<Vec<CardUse>, Misfit>),
     /// The cards of a run that has ended were looked at; whoever uses them still was waited for. With what it used of them.

@@ -8,7 +8,7 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use gq_model::{Epoch, NodeName, Seconds, Seq, Uid};
-use gq_proto::{Head, Order, Reading, Report, SealError, seal, unseal};
+use gq_proto::{CardNow, Head, Order, Reading, Report, SealError, seal, unseal};
 use gq_spool::{LetterKind, LetterReader, LetterWriter, SpoolError, Watch, watch};
 use std::{
     io,
@@ -34,6 +34,8 @@ const MISSING: Duration = Duration::from_secs(60);
 pub struct Outgoing {
     /// Every order up to this number has been taken.
     pub ack: Seq,
+    /// What the cards do, when that is to be told: with the next `HEAD`, for which nothing is written by itself.
+    pub cards: Option<Vec<CardNow>>,
     /// Letters, in order.
     pub letters: Vec<Report>,
 }
@@ -254,7 +256,12 @@ impl Mailbox {
         first: Outgoing,
         more: &Receiver<Outgoing>,
     ) -> Result<(), FilesError> {
-        for Outgoing { ack, letters } in std::iter::once(first).chain(more.try_iter().take(MAX_WAITING)) {
+        let mut is_owed = false;
+        for Outgoing { ack, cards, letters } in
+            std::iter::once(first).chain(more.try_iter().take(MAX_WAITING))
+        {
+            is_owed |= ack > session.own.ack || !letters.is_empty();
+            session.own.cards = cards.or(session.own.cards.take());
             for letter in letters {
                 session.writer.write(letter.seq, &seal(&letter)?)?;
                 self.written = self.written.max(letter.seq);
@@ -262,7 +269,7 @@ impl Mailbox {
             session.own.ack = session.own.ack.max(ack);
         }
         session.own.highest = self.written;
-        session.put_head()
+        if is_owed { session.put_head() } else { Ok(()) }
     }
 
     /// Reads the controller's `HEAD`; none when it is not meant for this node.

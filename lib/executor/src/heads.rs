@@ -9,7 +9,7 @@ use crate::{
 };
 use gq_model::{Beat, Epoch, Seq};
 use gq_nodecore::{Effect, Input};
-use gq_proto::{Head, LETTER_VERSION};
+use gq_proto::{CardNow, Head, LETTER_VERSION};
 use std::time::{Duration, Instant};
 
 impl Household {
@@ -57,6 +57,16 @@ impl Household {
         }
     }
 
+    /// Tells what the cards do, when it is another than was told last.
+    pub(crate) fn tell_now(&mut self, cards: Vec<CardNow>) {
+        if self.loose.now != cards {
+            (self.loose.now, self.loose.now_told) = (cards, false);
+        }
+        if !self.loose.now_told {
+            self.send_with(Beat(0), Vec::new());
+        }
+    }
+
     pub(crate) fn head(&mut self) -> Head {
         Head {
             version: LETTER_VERSION,
@@ -68,6 +78,7 @@ impl Household {
             beat: self.next_beat().0,
             seen: Beat(0),
             refusal: None,
+            cards: None,
             past: Epoch(0),
             lowest: self.node.lowest(),
             highest: self.node.highest(),

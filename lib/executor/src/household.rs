@@ -23,6 +23,7 @@ use gq_failpoint::{Step, step};
 use gq_model::{Beat, Reason, RunKey, Seq};
 use gq_nodecore::{Effect, Hands, Input, Node, Record, TurnAway};
 use gq_nodelog::Log;
+use gq_proto::CardNow;
 use std::{
     io,
     path::PathBuf,
@@ -99,6 +100,9 @@ pub struct Loose {
     /// The last sign of life, and when the next one is due.
     pub(crate) beat: Beat,
     pub(crate) beat_due: Option<Instant>,
+    /// What the cards do, as it was seen last, and whether that was told over this link.
+    pub(crate) now: Vec<CardNow>,
+    pub(crate) now_told: bool,
     is_ready: bool,
 }
 
@@ -211,6 +215,7 @@ impl Household {
                 self.tell_cards(todo);
             }
             Event::Used(used) => self.weigh(&used, todo),
+            Event::CardsNow(cards) => self.tell_now(cards),
             Event::Idle(changes) => self.found_idle(changes, todo),
             Event::Rests => self.health.rests(),
             Event::Fitted(key, fitted) => self.fitted(key, fitted, todo),
@@ -237,6 +242,7 @@ impl Household {
                 log::info!("linked to gqd (its life {})", head.epoch);
                 self.loose.acked = Seq(0);
                 self.loose.beat_due = out.wants_beats().then(Instant::now);
+                self.loose.now_told = false;
                 self.link = Some((number, out));
                 self.decide(Input::LinkUp, todo);
             }
@@ -330,7 +336,8 @@ impl Household {
         self.loose.ack_due = None;
         let Some((_, out)) = &self.link else { return };
         let ack = self.node.taken();
-        match step(Step::ReportSend, || out.send(ack, beat, letters)) {
+        let cards = (!std::mem::replace(&mut self.loose.now_told, true)).then(|| self.loose.now.clone());
+        match step(Step::ReportSend, || out.send(ack, beat, cards, letters)) {
             Ok(()) => self.loose.acked = ack,
             Err(e) => {
                 if !matches!(e, LinkError::Stopping) {

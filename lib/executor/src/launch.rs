@@ -159,6 +159,7 @@ impl Household {
             self.vacated(key, Vec::new(), todo);
         }
         self.tell_cards(todo);
+        self.tell_now(Vec::new());
     }
 
     /// Launches what waited for this answer.

@@ -6,8 +6,8 @@ use crossbeam_channel::{Sender, TrySendError, bounded};
 use gq_ipc::{Conn, IpcError};
 use gq_model::{Beat, ClusterId, NodeName, Seq, Uid};
 use gq_proto::{
-    ASK_VERSION, Ask, Asked, Head, LETTER_VERSION, Letters, MAX_FRAME, MAX_LIST_FRAME, OrderBody, Reply,
-    Report,
+    ASK_VERSION, Ask, Asked, CardNow, Head, LETTER_VERSION, Letters, MAX_FRAME, MAX_LIST_FRAME, OrderBody,
+    Reply, Report,
 };
 use std::{io, path::PathBuf, time::Duration};
 use thiserror::Error;
@@ -78,14 +78,20 @@ pub enum Out {
 }
 
 impl Out {
-    /// Sends an acknowledgement and letters, and over the socket a sign of life, if there is one.
+    /// Sends an acknowledgement and letters, what the cards do, if that is to be told, and over the socket a sign of life, if there is one.
     ///
     /// # Errors
     /// [`LinkError`]; close the link then: what was not acknowledged is sent again over the next one.
-    pub fn send(&self, ack: Seq, beat: Beat, letters: Vec<Report>) -> Result<(), LinkError> {
+    pub fn send(
+        &self,
+        ack: Seq,
+        beat: Beat,
+        cards: Option<Vec<CardNow>>,
+        letters: Vec<Report>,
+    ) -> Result<(), LinkError> {
         match self {
-            Self::Socket(conn) => send_frames(conn, Letters { ack, beat, letters }),
-            Self::Files(give) => give.try_send(Outgoing { ack, letters }).map_err(|e| match e {
+            Self::Socket(conn) => send_frames(conn, Letters { ack, beat, cards, letters }),
+            Self::Files(give) => give.try_send(Outgoing { ack, cards, letters }).map_err(|e| match e {
                 TrySendError::Full(_) => LinkError::Slow,
                 TrySendError::Disconnected(_) => LinkError::Stopping,
             }),
@@ -110,13 +116,13 @@ impl Out {
 /// Sends letters in one frame, or in as many as they need.
 fn send_frames(conn: &Conn, letters: Letters<gq_proto::ReportBody>) -> Result<(), LinkError> {
     let bytes = serde_json::to_vec(&letters)?;
-    let Letters { ack, beat, letters: mut first } = letters;
+    let Letters { ack, beat, cards, letters: mut first } = letters;
     if bytes.len() <= MAX_FRAME || first.len() < 2 {
         return Ok(conn.send(&bytes)?);
     }
     let second = first.split_off(first.len() / 2);
-    send_frames(conn, Letters { ack, beat, letters: first })?;
-    send_frames(conn, Letters { ack, beat, letters: second })
+    send_frames(conn, Letters { ack, beat, cards, letters: first })?;
+    send_frames(conn, Letters { ack, beat, cards: None, letters: second })
 }
 
 impl Parties {

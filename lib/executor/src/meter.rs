@@ -69,6 +69,8 @@ pub struct Meter {
     ended: BTreeSet<RunKey>,
     /// Runs of which is judged whether their cards are idle, and whether they were at the last look.
     ruled: BTreeMap<RunKey, (Ruled, bool)>,
+    /// What was seen at the last look of the cards that are held whole: how busy they were, and how much of their memory was taken.
+    seen: BTreeMap<String, (Option<u8>, Option<MiB>)>,
 }
 
 impl Meter {
@@ -150,6 +152,13 @@ impl Meter {
                 one.add(look, sharers, now);
             }
         }
+        let seen = seen.into_iter().filter_map(|(uuid, look)| Some((uuid, look?)));
+        self.seen = seen.map(|(uuid, look)| (uuid, (look.busy, look.taken))).collect();
+    }
+
+    /// What was seen of a card at the last look, as long as somebody holds it.
+    pub fn seen(&self, uuid: &str) -> Option<(Option<u8>, Option<MiB>)> {
+        self.seen.get(uuid).copied().filter(|_| !self.is_idle())
     }
 
     /// A run has ended: what its cards do from now on is not its doing.

@@ -20,15 +20,27 @@ impl Nvml {
     /// What the card or slice of this UUID is doing; none when it does not answer.
     pub fn measure(&self, uuid: &str) -> Option<Measure> {
         let device = self.library.device_by_uuid(uuid).ok()?;
-        let busy = device.utilization_rates().ok().and_then(|rates| u8::try_from(rates.gpu.min(100)).ok());
-        let taken = device.memory_info().ok().map(|info| MiB(info.used.div_ceil(MIB)));
-        Some(Measure { busy, users: users(&device), taken })
+        Some(Measure { busy: busy(&device), users: users(&device), taken: taken(&device) })
+    }
+
+    /// How busy the card of this UUID is, in percent, and how much of its memory is taken, as far as it tells.
+    pub fn glance(&self, uuid: &str) -> (Option<u8>, Option<MiB>) {
+        let Ok(device) = self.library.device_by_uuid(uuid) else { return (None, None) };
+        (busy(&device), taken(&device))
     }
 
     /// The energy that the card of this UUID has taken since its driver was loaded, in millijoules; none where that is not told, as of slices.
     pub fn energy(&self, uuid: &str) -> Option<u64> {
         self.library.device_by_uuid(uuid).ok()?.total_energy_consumption().ok()
     }
+}
+
+fn busy(device: &Device<'_>) -> Option<u8> {
+    device.utilization_rates().ok().and_then(|rates| u8::try_from(rates.gpu.min(100)).ok())
+}
+
+fn taken(device: &Device<'_>) -> Option<MiB> {
+    device.memory_info().ok().map(|info| MiB(info.used.div_ceil(MIB)))
 }
 
 fn users(device: &Device<'_>) -> Option<BTreeMap<u32, Option<MiB>>> {

@@ -17,6 +17,22 @@ pub const LETTER_VERSION: u32 = 1;
 /// Longest refusal in a [`Head`], in bytes.
 pub const MAX_REFUSAL: usize = 1024;
 
+/// Most cards of one node that are told of.
+pub const MAX_CARDS_NOW: usize = 256;
+
+/// What a card does at a moment. What is none is not told by its driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardNow {
+    /// Its UUID.
+    pub uuid: String,
+    /// How busy it is, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<u8>,
+    /// How much of its memory is taken, by whomever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MiB>,
+}
+
 /// The state of one direction, as its sender sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
@@ -53,6 +69,9 @@ pub struct Head {
     /// From the controller: why it does not listen to the node that wrote last; of at most [`MAX_REFUSAL`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
+    /// From a node, in a file: what its cards do, as it was seen last; none of a node that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cards: Option<Vec<CardNow>>,
 }
 
 /// A numbered letter.
@@ -74,6 +93,9 @@ pub struct Letters<B> {
     /// From a node: a sign of life, when it gives one; from the controller: the last that it saw in the node's present life.
     #[serde(default)]
     pub beat: Beat,
+    /// From a node: what its cards do, when that is another than it was; at most [`MAX_CARDS_NOW`]. Nobody keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cards: Option<Vec<CardNow>>,
     /// Letters, in order.
     pub letters: Vec<Letter<B>>,
 }

@@ -18,8 +18,8 @@ pub use ask::{
 };
 pub use jobfile::{JOB_FILE_VERSION, JobFile, JobFileError, JobFileParts, sha256_hex};
 pub use letter::{
-    Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_REFUSAL, Order, OrderBody, Report, ReportBody,
-    StopWhy,
+    CardNow, Head, LETTER_VERSION, Letter, Letters, LiveRun, MAX_CARDS_NOW, MAX_REFUSAL, Order, OrderBody,
+    Report, ReportBody, StopWhy,
 };
 pub use past::{
     MAX_PAST_WORDS, PastAsk, RunView, SpreadView, UsageAsk, UsageBy, UsageView, WAIT_BOUNDS, WaitsView,

@@ -71,6 +71,7 @@ mod tests {
             node_id: None,
             seen: Beat(0),
             refusal: None,
+            cards: None,
             past: Epoch(0),
             beat: 1,
             lowest: Seq(lowest),

@@ -258,6 +258,12 @@ pub struct CardView {
     /// Who holds the whole of it: `17` or `17_3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// How busy it is now, in percent; none when nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<u8>,
+    /// How much of its memory is taken now, by whomever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_taken: Option<MiB>,
     /// Who holds parts of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartView>,

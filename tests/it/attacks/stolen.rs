@@ -247,7 +247,8 @@ fn orders_that_a_stolen_gqd_gives_over_a_nodes_link_run_nothing_but_what_a_user_
         let body: OrderBody = serde_json::from_value(json!({"Start": start})).unwrap();
         letters.push(Letter { seq: Seq(first + n as u64), epoch, body });
     }
-    conn.send(&serde_json::to_vec(&Letters { ack: Seq(0), beat: Beat(0), letters }).unwrap()).unwrap();
+    conn.send(&serde_json::to_vec(&Letters { ack: Seq(0), beat: Beat(0), cards: None, letters }).unwrap())
+        .unwrap();
     conn.set_timeouts(Some(crate::lab::PATIENCE), None).unwrap();
     while !wanted.is_empty() {
         let frame =

@@ -181,7 +181,7 @@ fn an_excuse_counts_where_the_partition_takes_it() {
     let excused = rig.lab.submit("--gpus=1 --idle-ok=licence", HOLDS).running();
     let idle = rig.lab.submit("--gpus=1", HOLDS);
     assert_eq!((idle.ended(), idle.reason()), (End::Cancelled, Reason::IdleCards));
-    looked_at(&rig, 3);
+    looked_at(&rig, 6);
     let view = excused.view();
     assert_eq!((&view["idle_ok"], &view["state"]), (&"licence".into(), &"RUNNING".into()), "{view}");
     assert!(view["idle_since"].is_null(), "{view}");

@@ -52,7 +52,10 @@ impl Node {
     fn report(&mut self, body: ReportBody) {
         self.head.highest = Seq(self.head.highest.0 + 1);
         let report = Report { seq: self.head.highest, epoch: self.head.epoch, body };
-        say(&self.conn, &json!(Letters { ack: self.head.ack, beat: Beat(0), letters: vec![report] }));
+        say(
+            &self.conn,
+            &json!(Letters { ack: self.head.ack, beat: Beat(0), cards: None, letters: vec![report] }),
+        );
     }
 
     /// The next start that is ordered; it is not acknowledged.
@@ -86,6 +89,7 @@ impl Crowd {
             past: Epoch(0),
             ack: Seq(0),
             refusal: None,
+            cards: None,
         })
     }
 
@@ -102,7 +106,10 @@ impl Crowd {
                 (self.beat, self.beaten) = (self.beat + 1, Instant::now());
                 for node in &self.nodes {
                     let letters: Vec<Report> = Vec::new();
-                    say(&node.conn, &json!(Letters { ack: node.head.ack, beat: Beat(self.beat), letters }));
+                    say(
+                        &node.conn,
+                        &json!(Letters { ack: node.head.ack, beat: Beat(self.beat), cards: None, letters }),
+                    );
                 }
             }
             look()

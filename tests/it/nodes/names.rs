@@ -50,6 +50,7 @@ fn head(lab: &Lab, epoch: u64) -> Head {
         past: Epoch(0),
         ack: Seq(0),
         refusal: None,
+        cards: None,
     }
 }
 

@@ -150,6 +150,7 @@ impl GqNode {
             ack_epoch: self.node.controller(),
             ack: self.node.taken(),
             refusal: None,
+            cards: None,
             past: Epoch(0),
         }
     }

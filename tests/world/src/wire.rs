@@ -244,6 +244,7 @@ impl Wire {
                 ack: office.ack,
                 past: office.past,
                 refusal: office.refusal.clone(),
+                cards: None,
             };
             self.share.orders.write(HEAD, seal(&head).expect("a head"));
             office.beaten = Some(clock);
@@ -354,7 +355,7 @@ fn remove_up_to(folder: &mut crate::share::Folder, seq: Seq) {
 }
 
 fn up(gqd: &mut Gqd, at: &mut At<'_>, saying: Saying) {
-    let frame = Letters { ack: saying.ack, beat: saying.beat, letters: saying.letters };
+    let frame = Letters { ack: saying.ack, beat: saying.beat, cards: None, letters: saying.letters };
     let bytes = serde_json::to_vec(&frame).expect("a frame");
     let frame: Letters<ReportBody> = serde_json::from_slice(&bytes).expect("a frame");
     let reports = frame.letters.into_iter().map(|letter| (letter.seq, Box::new(report(letter.body))));

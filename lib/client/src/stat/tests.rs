@@ -477,7 +477,8 @@ fn house() -> NodeView {
     let view = |card: Card, job: Option<&str>, slices: Vec<SliceView>| {
         let free = if card.mig { vec!["3g.40gb".into(), "2g.20gb+1g.10gb".into()] } else { vec![] };
         let (parts, free_parts, job) = (Vec::new(), None, job.map(str::to_owned));
-        CardView { card, job, parts, free_parts, slices, free_units: None, free }
+        let (busy, memory_taken) = (None, None);
+        CardView { card, job, busy, memory_taken, parts, free_parts, slices, free_units: None, free }
     };
     let cut = |job: Option<&str>| SliceView {
         profile: "3g.40gb".into(),

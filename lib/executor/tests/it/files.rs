@@ -30,6 +30,7 @@ impl Folders {
             beat: 0,
             seen: Beat(0),
             refusal: None,
+            cards: None,
             past: Epoch(0),
             lowest: Seq(1),
             highest: Seq(0),

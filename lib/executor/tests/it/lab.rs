@@ -163,6 +163,7 @@ impl Lab {
             beat: 0,
             seen: Beat(0),
             refusal: None,
+            cards: None,
             past: Epoch(0),
             lowest: Seq(head.ack.0 + 1),
             highest: Seq(self.orders.len() as u64),
@@ -193,7 +194,7 @@ impl Lab {
             .filter(|order| order.seq > seq)
             .collect();
         let ack = self.highest(self.head.as_ref().unwrap().epoch);
-        let bytes = serde_json::to_vec(&Letters { ack, beat: Beat(0), letters }).unwrap();
+        let bytes = serde_json::to_vec(&Letters { ack, beat: Beat(0), cards: None, letters }).unwrap();
         self.conn.as_ref().unwrap().send(&bytes).unwrap();
     }
 

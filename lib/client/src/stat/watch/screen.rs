@@ -26,7 +26,7 @@ const HELP: &str = "\
  space          look again now
  p              stand still, or go on
 
- cards          \u{25a0} held  \u{b7} free  ! failing
+ cards          \u{25a0} held  \u{b7} free  ! failing; how busy each is, in percent
                 [\u{25a0}\u{b7}] slices of a card  (\u{25a0}\u{b7}) parts of a shared one";
 /// Widest column of a table.
 const WIDEST: usize = 40;
@@ -129,6 +129,15 @@ fn totals(seen: &Seen) -> String {
     )
 }
 
+/// How busy the cards of a node are, in percent, in their order: `73 - 0`; a `-` where nobody knows. Nothing where nobody knows of any.
+pub(super) fn busy_map(node: &NodeView) -> String {
+    if node.cards.iter().all(|view| view.busy.is_none()) {
+        return String::new();
+    }
+    let busy = |view: &CardView| view.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
+    node.cards.iter().map(busy).collect::<Vec<_>>().join(" ")
+}
+
 /// Cards of a node, a letter for each that is whole, and for each slice and part of the others.
 pub(super) fn card_map(node: &NodeView) -> String {
     let mark = |held: bool| if held { '\u{25a0}' } else { '\u{b7}' };
@@ -167,12 +176,13 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[NodeView], active: boo
                 format!("{}/{}", node.cpus_used, node.cpus),
                 format!("{}/{}", format_size(node.memory_used_mib), format_size(node.memory_mib)),
                 card_map(node),
+                busy_map(node),
                 shown(node.reason.as_deref().unwrap_or_default()).into_owned(),
             ]
         })
         .collect();
     let styles = nodes.iter().map(|node| dress.node(&node.state));
-    let heads = ["NODE", "STATE", "CPUS", "MEMORY", "CARDS", "REASON"];
+    let heads = ["NODE", "STATE", "CPUS", "MEMORY", "CARDS", "BUSY%", "REASON"];
     table(frame, area, &heads, &cells, styles, dress.head(active));
 }
 
