@@ -36,9 +36,15 @@ name = "main"
 recut = true
 default = true
 default_time = "10m"
+idle_after = "1m"
+idle_grace = "30s"
+idle_action = "requeue"
 [[partition]]
 name = "high"
 priority = 10
+idle_after = "1m"
+idle_grace = "0s"
+idle_action = "cancel"
 [[node]]
 name = "ws0"
 [[node]]
@@ -297,9 +303,10 @@ impl Gqd {
         let ripe = self.cluster.queue().next_ripe().is_some_and(|(at, _)| at <= now);
         let grace = self.cluster.preempted().next().is_some_and(|(due, _)| *due <= now);
         let alarm = self.cluster.alarms().next().is_some_and(|(at, _)| *at <= now);
+        let idle = self.cluster.reclaims().next().is_some_and(|(due, _)| *due <= now);
         let plan = self.look_again.filter(|at| *at <= now && self.looked != Some(*at));
         self.looked = plan.or(self.looked);
-        if ripe || grace || alarm || plan.is_some() {
+        if ripe || grace || alarm || idle || plan.is_some() {
             self.inputs.push(Input::Schedule);
         }
         let lost = self.silent.lost(self.policy.lost_after, instant(clock));

@@ -213,6 +213,20 @@ impl At<'_> {
         }
     }
 
+    /// Cards are found idle, or in use again, as the dice will.
+    pub(crate) fn judge(&mut self) {
+        let node = &self.life.node;
+        let at_work: Vec<RunKey> = node.kept().filter(|key| node.is_at_work(*key)).collect();
+        let mut todo = Vec::new();
+        for key in at_work {
+            if self.dice.one_in(8) {
+                let since = self.dice.one_in(2).then_some(self.now);
+                self.decide(Input::Idle { key, since }, &mut todo);
+            }
+        }
+        self.settle(todo);
+    }
+
     /// What is left of runs is killed.
     pub(crate) fn sweep(&mut self) {
         if self.machine.is_full {

@@ -207,7 +207,10 @@ impl World {
     }
 
     fn sweep(&mut self, at: usize) {
-        self.with_node(at, |at| at.sweep());
+        self.with_node(at, |at| {
+            at.judge();
+            at.sweep();
+        });
     }
 
     /// The next letter goes its way.

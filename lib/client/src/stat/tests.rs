@@ -458,7 +458,7 @@ fn requests_promises_and_terms_have_fields() {
     }
 }
 
-fn house() -> NodeView {
+pub(super) fn house() -> NodeView {
     let slice = Slice {
         profile: "3g.40gb".into(),
         uuid: None,

@@ -4,7 +4,7 @@ use super::{
     Seen, screen,
     view::{Deed, View},
 };
-use crate::stat::tests::{running, waiting};
+use crate::stat::tests::{house, running, waiting};
 use gq_model::Uid;
 use gq_proto::JobView;
 use ratatui::{
@@ -103,6 +103,22 @@ fn drawn(view: &mut View, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     terminal.draw(|frame| screen::draw(frame, view)).unwrap();
     terminal.backend().to_string()
+}
+
+#[test]
+fn how_busy_cards_are_is_said_where_somebody_knows() {
+    let busy = |cards: &[Option<u8>]| {
+        let mut node = house();
+        let card = node.cards.remove(0);
+        node.cards = cards.iter().map(|busy| gq_proto::CardView { busy: *busy, ..card.clone() }).collect();
+        screen::busy_map(&node)
+    };
+    assert_eq!(
+        (busy(&[]), busy(&[None, None])),
+        (String::new(), String::new()),
+        "an older gqnode says nothing"
+    );
+    assert_eq!(busy(&[Some(73), None, Some(0)]), "73 - 0");
 }
 
 #[test]
