@@ -219,7 +219,7 @@ impl At<'_> {
         let at_work: Vec<RunKey> = node.kept().filter(|key| node.is_at_work(*key)).collect();
         let mut todo = Vec::new();
         for key in at_work {
-            if self.dice.one_in(8) {
+            if self.dice.one_in(20) {
                 let since = self.dice.one_in(2).then_some(self.now);
                 self.decide(Input::Idle { key, since }, &mut todo);
             }
