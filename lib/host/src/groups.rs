@@ -243,7 +243,9 @@ mod tests {
         assert!(place(&[], Bound::Memory, "x").is_err() && place(&[], Bound::Cards, "x").is_err());
         let group = Ground::default().group("1.0.1".parse().unwrap());
         assert!(
-            group.make(&Limits { memory: MiB(1), cpus: 1, devices: &Devices::default() }).is_ok()
+            group
+                .make(&Limits { memory: MiB(1), cpus: 1, processes: 1024, devices: &Devices::default() })
+                .is_ok()
                 && group.is_empty().unwrap()
                 && group.kill().unwrap().is_empty()
         );

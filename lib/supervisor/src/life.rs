@@ -85,7 +85,7 @@ impl<'a> Life<'a> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
         let Assignment { memory, cpus, .. } = *launch.assignment;
-        let limits = Limits { memory, cpus, devices: launch.devices };
+        let limits = Limits { memory, cpus, processes: launch.processes, devices: launch.devices };
         launch.group.make(&limits).map_err(Trouble::kernel("the control group"))?;
         let forked = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)));
         let main = forked.map_err(|e| {
