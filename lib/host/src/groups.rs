@@ -183,6 +183,11 @@ impl Group {
         self.0.iter().any(|place| place.members().is_ok_and(|members| members.contains(&pid)))
     }
 
+    /// Whether most of the processes are there that it may have, where that is bounded; those that ended and were not waited for count.
+    pub fn is_crowded(&self) -> bool {
+        self.bounding(Bound::Processes).is_some_and(Place::is_crowded)
+    }
+
     /// Whether no process is in it.
     ///
     /// # Errors

@@ -162,6 +162,13 @@ impl Place {
         Ok(())
     }
 
+    /// Whether three quarters of the processes are there that it may have.
+    pub(super) fn is_crowded(&self) -> bool {
+        let number = |file: &str| fs::read_to_string(self.folder.join(file)).ok()?.trim().parse::<u64>().ok();
+        let (now, most) = (number("pids.current"), number("pids.max"));
+        now.zip(most).is_some_and(|(now, most)| now.saturating_mul(4) >= most.saturating_mul(3))
+    }
+
     /// The time that its processes had on cpus, in microseconds: each group of version 2 counts it.
     pub(super) fn cpu_time(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
