@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub struct Fence {
     /// Whether runs get control groups, where a node may make some.
     pub cgroups: bool,
+    /// So many processes and threads a run may have at once; none means what the machine bears.
+    pub processes: Option<u32>,
     /// Folders of which each run sees its own, empty at first.
     pub private: Vec<PathBuf>,
     /// Whether programs that would give a run's processes other rights do not.

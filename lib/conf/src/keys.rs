@@ -147,6 +147,7 @@ keys! {
     }
     "fence" {
         "Whether runs get control groups." CGROUPS: bool = "cgroups", value::flag, true;
+        "How many processes and threads a run may have." PROCESSES: Option<u32> = "processes", value::processes, None;
         "Folders of which each run sees its own." PRIVATE: Vec<PathBuf> = "private", value::paths, Vec::new();
         "Whether programs give a run's processes no other rights." NO_NEW_PRIVS: bool = "no_new_privs", value::flag, false;
         "Whether cards are set back after each run." SET_BACK_CARDS: bool = "set_back_cards", value::flag, false;

@@ -24,6 +24,9 @@ pub(crate) const MAX_LIST: usize = 4096;
 pub(crate) const MAX_CARDS: i64 = 64;
 /// Most cpus of a node.
 const MAX_CPUS: i64 = 1 << 16;
+/// A script with a few programs needs some; no kernel has more than the most.
+const MIN_PROCESSES: i64 = 16;
+const MAX_PROCESSES: i64 = 1 << 22;
 /// Most tasks of an array that may be allowed: what a request may name.
 const MAX_ARRAY: i64 = gq_model::MAX_TASKS.cast_signed();
 /// Most live job records that may be allowed.
@@ -361,6 +364,11 @@ fn small(value: &Value, notes: &mut Notes<'_>, least: i64, most: i64) -> Option<
 /// How many cpus a node has.
 pub(crate) fn cpus(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> {
     small(value, notes, 1, MAX_CPUS).map(Some)
+}
+
+/// How many processes and threads a run may have.
+pub(crate) fn processes(value: &Value, notes: &mut Notes<'_>) -> Option<Option<u32>> {
+    small(value, notes, MIN_PROCESSES, MAX_PROCESSES).map(Some)
 }
 
 /// How many cards one entry declares.

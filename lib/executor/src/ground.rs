@@ -44,6 +44,11 @@ impl Site {
             lacks(bound, &why);
         }
         self.ground = ground;
+        self.processes = match self.config.fence.processes {
+            Some(processes) => processes,
+            None => gq_host::processes_of_a_run()
+                .map_err(|e| StartError::System("how many processes there can be is not told", e))?,
+        };
         Ok(())
     }
 
@@ -74,7 +79,7 @@ impl Site {
             true => self.ground.without(Bound::Cards),
             false => self.ground.clone(),
         };
-        Around { ground, devices, ..self.around() }
+        Around { ground, processes: self.processes, devices, ..self.around() }
     }
 }
 

@@ -103,6 +103,8 @@ pub struct Site {
     pub private: Vec<PathBuf>,
     /// Where control groups of runs are made; nowhere before [`Self::take_ground`].
     pub ground: Ground,
+    /// So many processes and threads a run may have at once there.
+    pub processes: u32,
     /// Where earlier lives of this node made them.
     pub former: Ground,
     /// Whether letters go as files.
@@ -162,6 +164,7 @@ impl Site {
             oom_protected,
             private: Vec::new(),
             ground: Ground::default(),
+            processes: 0,
             former: Ground::default(),
             files,
             accept_loss,

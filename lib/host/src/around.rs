@@ -14,6 +14,8 @@ pub const ENV_AROUND: &str = "GQSTEP_AROUND";
 pub struct Around {
     /// Where its control group is made.
     pub ground: Ground,
+    /// So many processes and threads it may have at once, where groups bound them.
+    pub processes: u32,
     /// The devices that are kept from it, and its own.
     pub devices: Devices,
     /// The folders of which it sees its own.

@@ -183,6 +183,11 @@ impl Group {
         self.0.iter().any(|place| place.members().is_ok_and(|members| members.contains(&pid)))
     }
 
+    /// Whether most of the processes are there that it may have, where that is bounded; those that ended and were not waited for count.
+    pub fn is_crowded(&self) -> bool {
+        self.bounding(Bound::Processes).is_some_and(Place::is_crowded)
+    }
+
     /// Whether no process is in it.
     ///
     /// # Errors
@@ -243,7 +248,9 @@ mod tests {
         assert!(place(&[], Bound::Memory, "x").is_err() && place(&[], Bound::Cards, "x").is_err());
         let group = Ground::default().group("1.0.1".parse().unwrap());
         assert!(
-            group.make(&Limits { memory: MiB(1), cpus: 1, devices: &Devices::default() }).is_ok()
+            group
+                .make(&Limits { memory: MiB(1), cpus: 1, processes: 1024, devices: &Devices::default() })
+                .is_ok()
                 && group.is_empty().unwrap()
                 && group.kill().unwrap().is_empty()
         );

@@ -39,7 +39,8 @@ pub use launch::{
 pub use limits::apply_limits;
 pub use login::{LoginTrouble, login_environment};
 pub use machine::{
-    boot_clock, boot_id, cpu_count, is_exhausted, is_shortage, memory, now, random_bytes, words,
+    boot_clock, boot_id, cpu_count, is_exhausted, is_shortage, memory, now, processes_of_a_run, random_bytes,
+    words,
 };
 pub use pipe::{patient_pipe, read_available};
 pub use private::{can_be_private, make_private};

@@ -51,6 +51,24 @@ pub fn cpu_count() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }
 
+/// So many processes and threads a run may have for each cpu of the machine: libraries start a thread for each, in each of several processes.
+const PROCESSES_PER_CPU: u32 = 512;
+/// What stays for others of all that there can be: all but one part in so many.
+const PART_OF_PROCESSES: u32 = 3;
+
+/// How many processes and threads a run may have at once, so that others find the machine answering beside one that makes as many as it can.
+///
+/// # Errors
+/// When the kernel does not tell how many there can be.
+pub fn processes_of_a_run() -> io::Result<u32> {
+    let number = |file: &str| {
+        let text = fs::read_to_string(Path::new("/proc/sys/kernel").join(file))?;
+        text.trim().parse::<u32>().map_err(io::Error::other)
+    };
+    let all = number("pid_max")?.min(number("threads-max")?);
+    Ok(cpu_count().saturating_mul(PROCESSES_PER_CPU).min(all / PART_OF_PROCESSES))
+}
+
 /// How much memory the machine has.
 ///
 /// # Errors

@@ -359,6 +359,7 @@ mod tests {
             assignment: &assignment,
             account: &account,
             group: &gq_host::Group::default(),
+            processes: 0,
             devices: &gq_host::Devices::default(),
             private: &[],
             no_new_privs: false,

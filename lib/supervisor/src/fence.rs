@@ -13,6 +13,11 @@ use std::{
 /// Time between two rounds of killing that find nothing new, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
+/// When so many processes end at once, it is looked whether the run makes as many as it can. Then so many are taken at a time while its script
+/// lives, with a pause between, so that their numbers are not free at once for others of its kind and the machine has time for other users.
+const CROWD: usize = 8;
+const CROWD_PAUSE: Duration = Duration::from_millis(100);
+
 /// The fence of one run.
 #[derive(Debug)]
 pub struct Fence {
@@ -29,6 +34,8 @@ pub struct Fence {
     /// What it used; seen as the last.
     used: Used,
     killing: Option<Killing>,
+    /// When the next processes are taken of a run that makes as many as it can.
+    crowded_until: Option<Instant>,
 }
 
 /// All is being killed, in rounds.
@@ -44,7 +51,17 @@ impl Fence {
     pub fn new(key: RunKey, main: u32, group: Group) -> Self {
         let (spent, used) = (Spent::default(), Used::default());
         let main = Some(main);
-        Self { key, main, group, stopped: false, ran_out_of_memory: false, spent, used, killing: None }
+        Self {
+            key,
+            main,
+            group,
+            stopped: false,
+            ran_out_of_memory: false,
+            spent,
+            used,
+            killing: None,
+            crowded_until: None,
+        }
     }
 
     /// Sends a signal to processes of the run.
@@ -147,9 +164,14 @@ impl Fence {
         Some(now + pause)
     }
 
+    /// When ended processes are taken that were left for later.
+    pub const fn takes_more(&self) -> Option<Instant> {
+        self.crowded_until
+    }
+
     /// Takes the processes that have ended; `left` says whether any process of the run is left. When the script is
     /// among them, its group is killed before it is taken, while the group's number is surely its own.
-    pub fn reap(&mut self) -> Reaped {
+    pub fn reap(&mut self, now: Instant) -> Reaped {
         if let Some(main) = self.main
             && gq_host::has_ended(main).unwrap_or(true)
         {
@@ -158,17 +180,37 @@ impl Fence {
                 eprintln!("gqstep {}: its process group cannot be killed: {e}", self.key);
             }
         }
-        let mut reaped = gq_host::reap_children().unwrap_or_else(|e| {
-            eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);
-            Reaped { left: true, ..Reaped::default() }
-        });
-        self.spent.add(reaped.spent);
+        let is_patient = self.main.is_some() && self.killing.is_none();
+        if is_patient && self.crowded_until.is_some_and(|until| now < until) {
+            return Reaped { left: true, ..Reaped::default() };
+        }
+        let most = if is_patient { CROWD } else { usize::MAX };
+        let mut reaped = self.take(most);
+        self.crowded_until = None;
+        if is_patient && reaped.ended.len() == most {
+            if self.group.is_crowded() {
+                self.crowded_until = Some(now + CROWD_PAUSE);
+            } else {
+                let more = self.take(usize::MAX);
+                reaped.ended.extend(more.ended);
+                reaped.left = more.left;
+            }
+        }
         if !reaped.left {
             reaped.left = !self.group.is_empty().unwrap_or_else(|e| {
                 eprintln!("gqstep {}: its control group cannot be looked at: {e}", self.key);
                 true
             });
         }
+        reaped
+    }
+
+    fn take(&mut self, most: usize) -> Reaped {
+        let reaped = gq_host::reap_children(most).unwrap_or_else(|e| {
+            eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);
+            Reaped { left: true, ..Reaped::default() }
+        });
+        self.spent.add(reaped.spent);
         reaped
     }
 }

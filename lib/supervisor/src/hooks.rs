@@ -357,7 +357,7 @@ impl<'r> Shift<'r> {
 impl Program {
     /// Takes what has ended; says whether nothing is left. What a program leaves running is killed.
     fn reap(&mut self) -> bool {
-        let reaped = self.fence.reap();
+        let reaped = self.fence.reap(Instant::now());
         if let Some((_, how)) = reaped.ended.iter().find(|(pid, _)| *pid == self.main && self.how.is_none()) {
             self.how = Some(*how);
             self.kill_at = None;

@@ -37,6 +37,8 @@ pub struct Launch<'a> {
     pub account: &'a Account,
     /// The control group of the run, which the supervisor is outside of.
     pub group: &'a Group,
+    /// So many processes and threads it may have at once.
+    pub processes: u32,
     /// The devices that are kept from it, and its own.
     pub devices: &'a Devices,
     /// The folders of which it sees its own.

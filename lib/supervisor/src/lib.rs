@@ -94,6 +94,7 @@ fn supervise(key: RunKey, folder: BorrowedFd<'_>, journal: &mut Journal) -> Resu
         assignment: &assignment,
         account: &account,
         group: &group,
+        processes: site.processes,
         devices: &site.devices,
         private: &site.private,
         no_new_privs: site.no_new_privs,

@@ -85,7 +85,7 @@ impl<'a> Life<'a> {
         let (reader, writer) = gq_host::patient_pipe().map_err(Trouble::kernel("a pipe"))?;
         let now = gq_host::boot_clock().map_err(Trouble::kernel("the boot clock"))?;
         let Assignment { memory, cpus, .. } = *launch.assignment;
-        let limits = Limits { memory, cpus, devices: launch.devices };
+        let limits = Limits { memory, cpus, processes: launch.processes, devices: launch.devices };
         launch.group.make(&limits).map_err(Trouble::kernel("the control group"))?;
         let forked = step(Step::StepFork, || gq_host::fork(|| child(launch, writer)));
         let main = forked.map_err(|e| {
@@ -142,7 +142,8 @@ impl<'a> Life<'a> {
                     vec![Event::Child]
                 }
             };
-            for event in events {
+            let more = self.fence.takes_more().filter(|at| *at <= Instant::now()).map(|_| Event::Child);
+            for event in events.into_iter().chain(more) {
                 if self.take(event, journal) {
                     return self.last();
                 }
@@ -174,7 +175,11 @@ impl<'a> Life<'a> {
         }
         let word = self.word.as_ref().map(|(word, _)| word.until());
         let tidied_by = tidied_by.filter(|at| *at > now);
-        [self.fence.round(now), self.kill_at, self.exited_at, word, tidied_by].into_iter().flatten().min()
+        let more = self.fence.takes_more();
+        [self.fence.round(now), more, self.kill_at, self.exited_at, word, tidied_by]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Acts on an event; says whether the run is over.
@@ -237,7 +242,7 @@ impl<'a> Life<'a> {
     }
 
     fn reap(&mut self, journal: &mut Journal) -> bool {
-        let reaped = self.fence.reap();
+        let reaped = self.fence.reap(Instant::now());
         let has_ended = |pid| reaped.ended.iter().find(|(ended, _)| *ended == pid);
         if let Some((_, how)) = has_ended(self.main).filter(|_| self.exit.is_none()) {
             // What the child said stands in the pipe even when its death is seen first.

@@ -48,6 +48,7 @@ pub(crate) fn fence(section: &Section<'_>, cluster: &Cluster, notes: &mut Notes<
     }
     Fence {
         cgroups: section.get(&keys::CGROUPS, notes),
+        processes: section.get(&keys::PROCESSES, notes),
         private: private.value,
         no_new_privs: section.get(&keys::NO_NEW_PRIVS, notes),
         set_back_cards: section.get(&keys::SET_BACK_CARDS, notes),

@@ -64,7 +64,8 @@ fn tried((version, above): (Version, PathBuf), bound: Bound, name: &str) -> io::
     let place = Place { folder: above.join(name), version, bounds: vec![bound] };
     make_folder(&place.folder).map_err(place.at())?;
     let trial = Place { folder: place.folder.join("trial"), ..place.clone() };
-    let tried = trial.make(&Limits { memory: MiB(1024), cpus: 1, devices: &Devices::default() });
+    let tried =
+        trial.make(&Limits { memory: MiB(1024), cpus: 1, processes: 1024, devices: &Devices::default() });
     unless_gone(fs::remove_dir(&trial.folder), ())?;
     tried.map(|()| place)
 }

@@ -16,8 +16,6 @@ use std::{
 
 /// Whoever enters it is a member of a group: a list of processes, one a line.
 const MEMBERS: &str = "cgroup.procs";
-/// A run may have one in so many of the machine's processes and threads.
-const PART_OF_PROCESSES: u64 = 3;
 /// In how much time a run may use its cpus for as long as it is, each; microseconds.
 const PERIOD: u64 = 100_000;
 
@@ -31,6 +29,8 @@ pub struct Limits<'a> {
     pub memory: MiB,
     /// So many cpus' time.
     pub cpus: u32,
+    /// So many processes and threads at once.
+    pub processes: u32,
     /// The devices that are kept from it, and its own.
     pub devices: &'a Devices,
 }
@@ -67,7 +67,7 @@ impl Place {
             Bound::Cards => limits.devices.keep(&self.folder),
             Bound::Memory if limits.memory == MiB(0) => Ok(()),
             Bound::Memory => self.bound_memory(limits.memory),
-            Bound::Processes => self.write("pids.max", &(most_processes()? / PART_OF_PROCESSES).to_string()),
+            Bound::Processes => self.write("pids.max", &limits.processes.to_string()),
             Bound::Cpus => self.bound_cpus(limits.cpus),
             Bound::Suspension => self.freeze(false),
             Bound::Folders => Ok(()),
@@ -162,6 +162,13 @@ impl Place {
         Ok(())
     }
 
+    /// Whether three quarters of the processes are there that it may have.
+    pub(super) fn is_crowded(&self) -> bool {
+        let number = |file: &str| fs::read_to_string(self.folder.join(file)).ok()?.trim().parse::<u64>().ok();
+        let (now, most) = (number("pids.current"), number("pids.max"));
+        now.zip(most).is_some_and(|(now, most)| now.saturating_mul(4) >= most.saturating_mul(3))
+    }
+
     /// The time that its processes had on cpus, in microseconds: each group of version 2 counts it.
     pub(super) fn cpu_time(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
@@ -202,13 +209,4 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
-}
-
-/// So many processes and threads there can be on this machine.
-fn most_processes() -> io::Result<u64> {
-    let number = |file: &str| {
-        let text = fs::read_to_string(Path::new("/proc/sys/kernel").join(file))?;
-        text.trim().parse::<u64>().map_err(io::Error::other)
-    };
-    Ok(number("pid_max")?.min(number("threads-max")?))
 }
