@@ -56,6 +56,7 @@ impl Cluster {
                 cards,
                 exclusive,
                 rate,
+                price,
                 promised,
                 own_limit,
                 at,
@@ -71,6 +72,7 @@ impl Cluster {
                     cards: cards.clone(),
                     exclusive: *exclusive,
                     rate: *rate,
+                    price: *price,
                     worth: 0,
                     allocated: *at,
                     counted: *at,
@@ -100,6 +102,10 @@ impl Cluster {
             }
             Event::Charged { account, uid, usage } => {
                 self.ledger.charge(account.clone(), *uid, *usage);
+                Ok(())
+            }
+            Event::Spent { purse, spent } | Event::BudgetReached { purse, spent, .. } => {
+                self.ledger.purses.spend(purse.clone(), *spent);
                 Ok(())
             }
             Event::Booked(booking) => {

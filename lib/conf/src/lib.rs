@@ -17,7 +17,9 @@ pub use around::{Container, Fence, NodeHooks};
 pub use config::{Cluster, Config, Hooks, Node, Partition, PartitionState, Scheduler};
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};
-pub use rules::{Access, Account, Backfill, Licence, Limits, Preempt, Private, Qos, Weights};
+pub use rules::{
+    Access, Account, Backfill, Budget, Licence, Limits, Preempt, Price, Private, Qos, UsedUp, Weights, Whose,
+};
 
 use std::{
     ffi::OsString,

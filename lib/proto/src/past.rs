@@ -210,6 +210,12 @@ pub struct UsageView {
     pub cpus_measured: u64,
     /// See `cpus_measured`.
     pub cpus_used: u64,
+    /// What the cards cost, in millionths; none when none had a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+    /// In what that is paid, when it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
 }
 
 /// Bounds of the counts of a distribution, in seconds.

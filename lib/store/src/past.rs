@@ -172,10 +172,12 @@ pub struct Sums {
     pub cpus_measured: u128,
     /// Cpu time in microseconds.
     pub cpus_used: u128,
+    /// What the cards cost that had a price, in millionths; none when none had one.
+    pub cost: Option<u128>,
 }
 
 const SUMMED: &str = "SELECT ended, uid, account, partition, node, state, name, again, coalesce(allocated, started), \
-     cpus, memory, worth, cpu_used, gpu_used FROM run INDEXED BY run_sums WHERE node IS NOT NULL AND ";
+     cpus, memory, worth, cpu_used, gpu_used, cost FROM run INDEXED BY run_sums WHERE node IS NOT NULL AND ";
 
 impl History {
     /// The runs that fit, behind a mark, in the order in which they ended; at most `most`.
@@ -318,6 +320,9 @@ impl Sums {
         if let Some(used) = row.get::<_, Option<i64>>(13)? {
             self.cards_measured += worth;
             self.cards_used += worth * u128::from(unsigned(used)) / 1000;
+        }
+        if let Some(cost) = row.get::<_, Option<i64>>(14)? {
+            self.cost = Some(self.cost.unwrap_or(0) + u128::from(unsigned(cost)));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, config::DbConfig, hooks::Wal, para
 use std::{ffi::c_int, path::Path, time::Duration};
 
 /// The newest format this program knows.
-pub(crate) const FORMAT: i64 = 5;
+pub(crate) const FORMAT: i64 = 6;
 /// The oldest format it reads.
 const OLDEST: i64 = 2;
 /// Pages in the write-ahead log before it is folded into the database: 16 MiB.
@@ -24,12 +24,43 @@ CREATE TABLE outbox(node TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL
 CREATE TABLE inbox(node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, ordered INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE spent(budget TEXT NOT NULL, uid INTEGER NOT NULL, day INTEGER NOT NULL, used INTEGER NOT NULL, told INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(budget, uid)) STRICT, WITHOUT ROWID;
 CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
 ";
 
 /// What has ended. `used`: what was measured, as JSON; of that by itself, for sums: `cpu_used`, microseconds of cpu time, and `gpu_used`, in how many
-/// thousandths its cards were in use. Questions about many runs are answered of the index `run_sums` alone, which has all that they look at.
+/// thousandths its cards were in use. `cost`: what its cards cost, in millionths. Questions about many runs are answered of the index `run_sums` alone, which has all that they look at.
 const RUNS: &str = "
+CREATE TABLE run(
+  job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
+  uid INTEGER NOT NULL, account TEXT, partition TEXT NOT NULL,
+  state TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT, exit_code INTEGER, signal INTEGER, again INTEGER NOT NULL,
+  submitted INTEGER NOT NULL, started INTEGER, ended INTEGER NOT NULL,
+  node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
+  qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
+  rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, suspended INTEGER,
+  used TEXT, released INTEGER, name TEXT, array INTEGER, cpu_used INTEGER, gpu_used INTEGER, cost INTEGER, crc INTEGER NOT NULL,
+  PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
+CREATE INDEX run_user ON run(uid, ended);
+CREATE INDEX run_sums ON run(
+  ended, job, task, run, uid, account, partition, node, state, name, again, submitted, allocated, started, suspended,
+  cpus, memory, worth, first_promise, released, cpu_used, gpu_used, cost);
+";
+
+/// How many columns a run has.
+pub(crate) const RUN_COLUMNS: usize = 38;
+/// The columns of a run but its checksum, for questions that look at many runs at once.
+pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
+     submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
+     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used, cost";
+
+/// The columns of a run in format 5. What is written here of older formats is never changed.
+const RUN_5: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
+     submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
+     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used";
+
+/// The tables of what has ended in format 5.
+const RUNS_5: &str = "
 CREATE TABLE run(
   job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
   uid INTEGER NOT NULL, account TEXT, partition TEXT NOT NULL,
@@ -46,14 +77,7 @@ CREATE INDEX run_sums ON run(
   cpus, memory, worth, first_promise, released, cpu_used, gpu_used);
 ";
 
-/// How many columns a run has.
-pub(crate) const RUN_COLUMNS: usize = 37;
-/// The columns of a run but its checksum, for questions that look at many runs at once.
-pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
-     submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
-     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used";
-
-/// The same in format 4. What is written here of older formats is never changed.
+/// The columns of a run in format 4.
 const RUN_4: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
      submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
      time_limit, restarts, suspended";
@@ -78,18 +102,29 @@ const FROM_4: [&str; 4] = [
      CREATE UNIQUE INDEX temp.submission_job ON submission(job);
      DROP INDEX run_ended; DROP INDEX run_user; DROP INDEX run_account; DROP INDEX run_partition;
      ALTER TABLE run RENAME TO run_4;",
-    RUNS,
+    RUNS_5,
     "INSERT INTO run
      SELECT run_4.job, task, run, tasks, uid, coalesce(account, label), partition, state, reason, detail, exit_code, signal, again,
        submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth,
        time_limit, restarts, suspended, NULL, NULL, name, array, NULL, NULL, CASE WHEN whole THEN 0 ELSE -1 END
      FROM (SELECT *, crc IS row_crc({RUN_4}) AS whole FROM run_4) AS run_4 LEFT JOIN temp.submission USING (job);",
-    "UPDATE run SET crc = row_crc({RUN}) WHERE crc = 0;
+    "UPDATE run SET crc = row_crc({RUN_5}) WHERE crc = 0;
      DROP TABLE run_4; DROP TABLE temp.submission;",
 ];
 
+/// And what makes one of format 5 one of format 6: runs know what they cost, and what was taken of budgets is kept.
+const FROM_5: [&str; 3] = [
+    "CREATE TABLE spent(budget TEXT NOT NULL, uid INTEGER NOT NULL, day INTEGER NOT NULL, used INTEGER NOT NULL, told INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(budget, uid)) STRICT, WITHOUT ROWID;
+     DROP INDEX run_user; DROP INDEX run_sums;
+     ALTER TABLE run RENAME TO run_5;",
+    RUNS,
+    "INSERT INTO run SELECT {RUN_5}, NULL, CASE WHEN crc IS row_crc({RUN_5}) THEN 0 ELSE -1 END FROM run_5;
+     UPDATE run SET crc = row_crc({RUN}) WHERE crc = 0;
+     DROP TABLE run_5;",
+];
+
 /// All tables, and how many of their first columns are their key.
-pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
+pub(crate) const TABLES_AND_KEYS: [(&str, usize); 11] = [
     ("meta", 1),
     ("event", 1),
     ("job", 1),
@@ -99,6 +134,7 @@ pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
     ("token", 1),
     ("booking", 1),
     ("usage", 2),
+    ("spent", 2),
     ("run", 3),
 ];
 
@@ -219,8 +255,12 @@ fn bring_up(conn: &mut Connection, format: i64) -> Result<(), StoreError> {
             ))?;
         }
     }
-    for statements in FROM_4 {
-        tx.execute_batch(&statements.replace("{RUN}", RUN).replace("{RUN_4}", RUN_4))?;
+    let brought = if format < 5 { &FROM_4[..] } else { &[] };
+    for statements in brought.iter().chain(&FROM_5) {
+        let columns = [("{RUN}", RUN), ("{RUN_4}", RUN_4), ("{RUN_5}", RUN_5)];
+        let statements =
+            columns.iter().fold(String::from(*statements), |all, (mark, names)| all.replace(mark, names));
+        tx.execute_batch(&statements)?;
     }
     tx.execute(&record::put("meta", 3), params!["format", FORMAT])?;
     tx.commit()?;

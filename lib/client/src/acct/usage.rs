@@ -26,7 +26,7 @@ pub(super) fn usage_command() -> Command {
         .long_about(
             "Sums up what runs held, every attempt of a task: from when they were given it to their end. A slice or a share counts as its part of a \
              card. A run counts as a whole where it ended, and what still runs does not count yet. USED says how much of what was measured was in \
-             use. Without --start it begins with this month; by month, with this year.",
+             use. COST is there when cards have prices, and what a run cost is what they were when it was given its cards. Without --start it begins with this month; by month, with this year.",
         )
         .disable_help_flag(true)
         .arg(by::by_option("user"))
@@ -79,10 +79,12 @@ pub(super) enum Part {
     CpusUsed,
     /// Hours of GiB.
     MemoryHours,
+    /// What the cards cost.
+    Cost,
 }
 
 /// The columns behind the keys, with their keys in JSON and CSV.
-const PARTS: [(Part, &str, &str); 7] = [
+const PARTS: [(Part, &str, &str); 8] = [
     (Part::Runs, "RUNS", "runs"),
     (Part::Again, "AGAIN", "again"),
     (Part::CardHours, "CARD-HOURS", "card_hours"),
@@ -90,6 +92,7 @@ const PARTS: [(Part, &str, &str); 7] = [
     (Part::CpuHours, "CPU-HOURS", "cpu_hours"),
     (Part::CpusUsed, "USED", "cpu_utilization"),
     (Part::MemoryHours, "GIB-HOURS", "memory_gib_hours"),
+    (Part::Cost, "COST", "cost"),
 ];
 
 const HOUR: f64 = 3600.0;
@@ -106,6 +109,7 @@ pub(super) fn figure(part: Part, sum: &UsageView) -> Option<f64> {
         Part::CpuHours => Some(sum.cpus as f64 / HOUR),
         Part::CpusUsed => share(sum.cpus_used, sum.cpus_measured),
         Part::MemoryHours => Some(sum.memory as f64 / 1024.0 / HOUR),
+        Part::Cost => sum.cost.map(|cost| cost as f64 / 1e6),
     }
 }
 
@@ -116,6 +120,10 @@ pub(super) fn cell(part: Part, sum: &UsageView) -> String {
         (_, None) => "-".to_owned(),
         (Part::Runs | Part::Again, Some(count)) => format!("{count:.0}"),
         (Part::CardsUsed | Part::CpusUsed, Some(part)) => percent((part * 1e3).round() as u64),
+        (Part::Cost, Some(cost)) => {
+            let currency = sum.currency.as_ref().map(|name| format!(" {name}"));
+            format!("{cost:.2}{}", currency.unwrap_or_default())
+        }
         (_, Some(hours)) => format!("{hours:.2}"),
     }
 }
@@ -140,7 +148,10 @@ fn print(words: &ArgMatches, by: &[By], sums: &[UsageView], out: &mut Out) -> Re
     }
     let mut columns: Vec<Column<Part>> =
         by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
-    columns.extend(PARTS.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
+    // Without a price there is nothing to say of costs.
+    let has_costs = sums.iter().any(|sum| sum.cost.is_some());
+    let parts = PARTS.into_iter().filter(|(part, ..)| has_costs || *part != Part::Cost);
+    columns.extend(parts.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
     let mut table = Table::new(columns, header);
     table.print(sums, out, |part, sum, text| text.push_str(&cell(part, sum)), |_, _| None)
 }
@@ -165,6 +176,7 @@ pub(super) fn row(by: &[By], sum: &UsageView) -> Map<String, Value> {
     for (part, _, name) in PARTS.iter().skip(2) {
         row.insert((*name).to_owned(), figure(*part, sum).map_or(Value::Null, Value::from));
     }
+    row.insert("currency".into(), sum.currency.clone().map_or(Value::Null, Value::from));
     row
 }
 
@@ -184,10 +196,12 @@ mod tests {
             memory: 3600 * 2048,
             cards_measured: 1_000_000,
             cards_used: 250_000,
+            cost: Some(1_500_000),
+            currency: Some("EUR".into()),
             ..UsageView::default()
         };
         let said: Vec<String> = PARTS.iter().map(|(part, ..)| cell(*part, &sum)).collect();
-        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00"]);
+        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00", "1.50 EUR"]);
         assert_eq!((cell(Part::Key(0), &sum), cell(Part::Key(1), &sum)), ("ann".into(), "-".into()));
         assert_eq!([number(0.25), number(2.0), number(100.0)], ["0.25", "2", "100"]);
     }

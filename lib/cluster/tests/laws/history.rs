@@ -252,6 +252,7 @@ impl History {
                     cards,
                     exclusive,
                     rate,
+                    price: None,
                     promised,
                     own_limit: None,
                     at,

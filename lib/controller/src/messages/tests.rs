@@ -97,7 +97,7 @@ impl World {
         let told = self.turn().notes.into_iter().filter(|note| note.mail);
         told.filter_map(|note| match note.what {
             What::Job(happened, subject) => Some((happened, subject.name())),
-            What::LeftOut(_) | What::Node(..) => None,
+            What::LeftOut(_) | What::Node(..) | What::Budget(_) => None,
         })
         .collect()
     }
@@ -197,6 +197,7 @@ fn name(what: &What) -> String {
     match what {
         What::Job(_, subject) | What::LeftOut(subject) => subject.name(),
         What::Node(node, _) => node.to_string(),
+        What::Budget(news) => news.budget.clone(),
     }
 }
 

@@ -165,6 +165,10 @@ impl From<Shape> for Wish {
 impl Lab {
     pub fn new() -> Self {
         let policy = Policy {
+            budgets: Vec::new(),
+            prices: Vec::new(),
+            currency: None,
+            calendar: gq_model::Calendar::default(),
             cluster: "lab".into(),
             partitions: vec![partition("main", None, PartitionState::Up)],
             declared: BTreeMap::default(),
@@ -310,6 +314,7 @@ impl Lab {
             cards,
             exclusive,
             rate,
+            price: None,
             promised,
             own_limit: start.limit,
             at,

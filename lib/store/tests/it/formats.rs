@@ -1,8 +1,8 @@
 //! Files of older formats, made of those of this one, and what becomes of them.
 
 use crate::life::{ANN, KEY, Life, allocated, booking, charged, ended, node, submitted};
-use gq_cluster::{Event, Next};
-use gq_model::{CardUsed, JobId, MiB, RunKey, RunNumber, Timestamp, Token, Used};
+use gq_cluster::{Event, Next, Purse, Spent};
+use gq_model::{CardTime, CardUsed, JobId, MiB, RunKey, RunNumber, Timestamp, Token, Uid, Used};
 use gq_store::{Place, StoreError};
 use rusqlite::{Connection, functions::FunctionFlags, types::ValueRef};
 
@@ -31,10 +31,33 @@ fn know_checksums(conn: &Connection) {
     conn.create_scalar_function("row_crc", -1, FunctionFlags::SQLITE_UTF8, sum).unwrap();
 }
 
+/// The columns of a run that format 5 has beside those.
+const MORE_5: &str = "used, released, name, array, cpu_used, gpu_used";
+
 /// Makes the file of a queue one of an older format.
 fn grow_old(place: &Place, format: i64) {
     let conn = Connection::open(place.database()).unwrap();
     know_checksums(&conn);
+    conn.execute_batch(&format!(
+        "DROP TABLE spent; DROP INDEX run_sums;
+         ALTER TABLE run DROP COLUMN cost; ALTER TABLE run DROP COLUMN crc;
+         ALTER TABLE run ADD COLUMN crc INTEGER NOT NULL DEFAULT 0; UPDATE run SET crc = row_crc({RUN_4}, {MORE_5});
+         CREATE INDEX run_sums ON run(
+           ended, job, task, run, uid, account, partition, node, state, name, again, submitted, allocated, started, suspended,
+           cpus, memory, worth, first_promise, released, cpu_used, gpu_used);
+         UPDATE meta SET value = 5, crc = row_crc(key, 5) WHERE key = 'format'"
+    ))
+    .unwrap();
+    if format < 5 {
+        grow_to_four(&conn);
+    }
+    if format < 4 {
+        grow_older(&conn, format);
+    }
+    conn.close().unwrap();
+}
+
+fn grow_to_four(conn: &Connection) {
     conn.execute_batch(
         "DROP INDEX run_sums; CREATE INDEX run_ended ON run(ended);
          CREATE INDEX run_account ON run(account, ended) WHERE account IS NOT NULL;
@@ -50,10 +73,6 @@ fn grow_old(place: &Place, format: i64) {
     ))
     .unwrap();
     conn.execute("UPDATE meta SET value = 4, crc = row_crc(key, 4) WHERE key = 'format'", []).unwrap();
-    if format < 4 {
-        grow_older(&conn, format);
-    }
-    conn.close().unwrap();
 }
 
 fn grow_older(conn: &Connection, format: i64) {
@@ -70,7 +89,7 @@ fn grow_older(conn: &Connection, format: i64) {
 
 #[test]
 fn a_file_of_a_format_before_is_read_and_goes_on() {
-    for format in [2, 3, 4] {
+    for format in [2, 3, 4, 5] {
         let mut life = Life::first();
         life.turn(&node());
         life.turn(&[Event::Booked(Box::new(booking("course"))), charged(None, 5)]);
@@ -116,7 +135,7 @@ fn what_a_run_used_is_kept_with_it() {
 /// A row that is damaged is not made whole by being brought up.
 #[test]
 fn runs_of_a_format_before_are_known_by_name_and_damaged_ones_stay_damaged() {
-    for format in [2, 3, 4] {
+    for format in [2, 3, 4, 5] {
         let mut life = Life::first();
         life.turn(&node());
         life.turn(&[submitted(), allocated()]);
@@ -131,7 +150,7 @@ fn runs_of_a_format_before_are_known_by_name_and_damaged_ones_stay_damaged() {
         drop(life.store);
         grow_old(&life.place, format);
         let conn = Connection::open(life.place.database()).unwrap();
-        if format == 4 {
+        if format >= 4 {
             conn.execute("UPDATE run SET cpus = 77 WHERE run = 1", []).unwrap();
         }
         conn.close().unwrap();
@@ -143,8 +162,38 @@ fn runs_of_a_format_before_are_known_by_name_and_damaged_ones_stay_damaged() {
         assert_eq!(named, 2);
         match life.history().job(JobId(1)) {
             Ok(Some(job)) => assert!(format < 4 && job.runs.len() == 2 && job.runs[0].outcome.used.is_none()),
-            Err(StoreError::Damaged(words)) => assert!(format == 4 && words.contains("job 1"), "{words}"),
+            Err(StoreError::Damaged(words)) => assert!(format >= 4 && words.contains("job 1"), "{words}"),
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn what_was_taken_of_budgets_is_kept_and_what_runs_cost() {
+    let mut life = Life::first();
+    life.turn(&node());
+    let (own, all) = (purse(Some(ANN)), purse(None));
+    let taken = |purse: &Purse, used| {
+        let spent = Spent { day: 20_820, used: CardTime(used), told: 80 };
+        Event::Spent { purse: purse.clone(), spent }
+    };
+    life.turn(&[taken(&own, 7), taken(&all, 8)]);
+    let mut start = allocated();
+    if let Event::Allocated { price, .. } = &mut start {
+        *price = Some(3_600_000_000);
+    }
+    life.turn(&[submitted(), start, taken(&own, 9)]);
+    life.turn(&[ended(Next::Over)]);
+    let life = life.next();
+    let spent = |purse| life.cluster.spent(purse, 20_820);
+    assert_eq!((spent(&own).used, spent(&all).used, spent(&all).told), (CardTime(9), CardTime(8), 80));
+    assert_eq!(life.cluster.spent(&own, 20_821), Spent { day: 20_821, ..Spent::default() });
+    let reader = Connection::open(life.place.database()).unwrap();
+    let cost = "SELECT cost, ended - allocated FROM run";
+    let (cost, held): (i64, i64) = reader.query_row(cost, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert!(held > 0 && cost == held, "{cost} {held}");
+}
+
+fn purse(uid: Option<Uid>) -> Purse {
+    Purse { budget: "vision".into(), uid }
 }

@@ -86,6 +86,7 @@ fn array(life: &mut Life) {
             cards,
             exclusive,
             rate,
+            price: None,
             promised,
             own_limit: None,
             at,
@@ -182,7 +183,7 @@ fn the_columns_of_a_run_are_what_reports_look_for() {
 
 #[test]
 fn files_of_another_format_are_refused_untouched() {
-    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 5")] {
+    for (format, word) in [(1, "reads formats from 2"), (99, "knows formats up to 6")] {
         let life = Life::first();
         drop(life.store);
         let path = life.place.database();
