@@ -39,6 +39,12 @@ default_time = "10m"
 [[partition]]
 name = "high"
 priority = 10
+[[budget]]
+name = "each"
+every_user = true
+card_hours = 0.5
+period = "day"
+when_used_up = "low_priority"
 [[node]]
 name = "ws0"
 [[node]]
