@@ -114,6 +114,11 @@ impl Spending {
         let more = CardTime::of(self.cards, now.min(self.span.until).micros_since(self.at));
         Self { used: self.used.saturating_add(more), at: self.at.max(now), ..self }
     }
+    /// Whether the runs of a payer count in it.
+    pub fn is_of(&self, policy: &Policy, payer: &Payer) -> bool {
+        let budget = policy.budget(&self.purse.budget);
+        budget.is_some_and(|budget| budget.pays(policy, payer, &self.purse))
+    }
     /// Whether it is used up.
     pub fn is_over(&self) -> bool {
         self.used >= self.most
@@ -127,32 +132,52 @@ impl Spending {
         let reached = TOLD_AT.iter().rev().find(|step| self.percent() >= u64::from(**step));
         reached.copied().filter(|step| *step > self.told)
     }
-    /// When something about it changes by time alone: what runs reaches the next step, or it begins anew.
-    pub fn next_change(&self, now: Timestamp) -> Timestamp {
-        let steps = TOLD_AT.iter().map(|step| {
-            CardTime(
-                u64::try_from((u128::from(self.most.0) * u128::from(*step)).div_ceil(100))
-                    .unwrap_or(u64::MAX),
-            )
-        });
-        let next = steps.filter(|step| *step > self.used).min();
-        let left = next.and_then(|next| CardTime(next.0 - self.used.0).reached_by(self.cards));
+    /// When what runs reaches the next step of [`TOLD_AT`], if it does in this period.
+    pub fn next_step(&self, now: Timestamp) -> Option<Timestamp> {
+        let next = TOLD_AT.iter().map(|step| self.step(*step)).filter(|step| *step > self.used).min();
+        self.reaches(next?, now)
+    }
+    /// When it begins, or ceases, to hold jobs back by time alone.
+    pub fn turns(&self, now: Timestamp) -> Option<Timestamp> {
+        match (self.then, self.is_over()) {
+            (UsedUp::Report, _) => None,
+            (UsedUp::LowPriority | UsedUp::Refuse, true) => Some(self.span.until),
+            (UsedUp::LowPriority | UsedUp::Refuse, false) => self.reaches(self.most, now),
+        }
+    }
+
+    /// So many hundredths of it, rounded up.
+    fn step(&self, percent: u8) -> CardTime {
+        let part = (u128::from(self.most.0) * u128::from(percent)).div_ceil(100);
+        CardTime(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// When so much is used by what runs, if that is in this period.
+    fn reaches(&self, much: CardTime, now: Timestamp) -> Option<Timestamp> {
+        let micros = CardTime(much.0.saturating_sub(self.used.0)).reached_by(self.cards)?;
         // Of each run what is held is rounded down: a moment later all of it is there.
-        let reached = left.and_then(|micros| i64::try_from(micros).ok()?.checked_add(1000));
-        let reached = reached.and_then(|micros| now.0.checked_add(micros)).map(Timestamp);
-        reached.map_or(self.span.until, |at| at.min(self.span.until))
+        let micros = i64::try_from(micros).ok()?.checked_add(1000)?;
+        now.0.checked_add(micros).map(Timestamp).filter(|at| *at < self.span.until)
     }
 }
 
 impl Budget {
     /// In which purse of it the runs of a payer count; none when they do not.
     pub fn purse(&self, policy: &Policy, payer: &Payer) -> Option<Purse> {
-        let counts = match &self.whose {
+        self.counts(policy, payer).then(|| self.of(payer.uid))
+    }
+
+    /// Whether the runs of a payer count in this purse of it.
+    fn pays(&self, policy: &Policy, payer: &Payer, purse: &Purse) -> bool {
+        purse.uid.is_none_or(|uid| uid == payer.uid) && self.counts(policy, payer)
+    }
+
+    fn counts(&self, policy: &Policy, payer: &Payer) -> bool {
+        match &self.whose {
             Whose::Account(name) => payer.account.as_deref().is_some_and(|own| policy.is_within(own, name)),
             Whose::User(uid) => payer.uid == *uid,
             Whose::EveryUser => true,
-        };
-        counts.then(|| self.of(payer.uid))
+        }
     }
 
     fn of(&self, uid: Uid) -> Purse {
@@ -239,7 +264,7 @@ impl Cluster {
         let spent = self.spent(&purse, span.day);
         let (mut used, mut cards) = (spent.used, 0u64);
         let held = self.ledger().purses.held.iter();
-        for (_, runs) in held.filter(|(payer, _)| budget.purse(policy, payer).as_ref() == Some(&purse)) {
+        for (_, runs) in held.filter(|(payer, _)| budget.pays(policy, payer, &purse)) {
             for (since, worth) in runs.values() {
                 let micros = now.micros_since((*since).max(span.from));
                 used = used.saturating_add(CardTime::of(u64::from(*worth), micros));

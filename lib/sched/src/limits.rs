@@ -168,11 +168,8 @@ pub(crate) fn used_up<'s>(
     then: UsedUp,
     payer: &Payer,
 ) -> Option<&'s Spending> {
-    let is_his = |spending: &&Spending| {
-        let budget = policy.budget(&spending.purse.budget);
-        budget.and_then(|budget| budget.purse(policy, payer)).as_ref() == Some(&spending.purse)
-    };
-    budgets.iter().filter(|spending| spending.then == then && spending.is_over()).find(is_his)
+    let mut used_up = budgets.iter().filter(|spending| spending.then == then && spending.is_over());
+    used_up.find(|spending| spending.is_of(policy, payer))
 }
 
 /// The budget for which a job of this shape and payer stands behind all others, if it does.

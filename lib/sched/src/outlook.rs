@@ -29,6 +29,8 @@ pub struct Outlook {
     pub groups: BTreeMap<Key, Reason>,
     /// When a pass could find something new although nothing happened.
     pub look_again: Option<Timestamp>,
+    /// When there is something to tell of a budget although nothing happened.
+    pub tell_again: Option<Timestamp>,
     /// Budgets of which enough is used to be told, in the order of the policy.
     pub budgets: Vec<Spending>,
     /// What it took.

@@ -25,7 +25,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use gq_cluster::{Cluster, Depth, Job, Key, Payer, Policy, Shape, TOLD_AT, Units};
+use gq_cluster::{Cluster, Depth, Group, Job, Key, Payer, Policy, Shape, Spending, TOLD_AT, Units};
 use gq_model::{JobId, Reason, Seconds, TaskIndex, Timestamp};
 
 /// What a planning pass found.
@@ -126,7 +126,9 @@ pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now
     freed.sort_unstable();
     freed.dedup();
     let edges = cluster.bookings().flat_map(|booking| [booking.start, booking.end]).filter(|at| *at > now);
-    let changes = budgets.iter().map(|spending| spending.next_change(now)).filter(|at| *at > now);
+    let changes = budgets.iter().filter_map(|spending| turns(cluster, policy, spending, now));
+    let steps = budgets.iter().filter_map(|spending| spending.next_step(now));
+    plan.outlook.tell_again = steps.filter(|at| *at > now).min();
     let soon = plan.outlook.look_again.into_iter().chain(edges).chain(changes).min();
     let first_told = u64::from(TOLD_AT[0]);
     plan.outlook.budgets = budgets.into_iter().filter(|spending| spending.percent() >= first_told).collect();
@@ -134,6 +136,13 @@ pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now
     planner.kept = kept;
     planner.reopened = freed;
     plan
+}
+
+/// When a budget begins, or ceases, to hold back jobs that wait, by time alone.
+fn turns(cluster: &Cluster, policy: &Policy, spending: &Spending, now: Timestamp) -> Option<Timestamp> {
+    let at = spending.turns(now).filter(|at| *at > now)?;
+    let waits = |group: &Group| group.shape.demand.cards.count > 0 && spending.is_of(policy, &group.payer);
+    cluster.queue().groups().any(|(_, group)| waits(group)).then_some(at)
 }
 
 impl<'a> Pass<'a> {

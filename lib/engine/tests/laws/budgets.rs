@@ -98,9 +98,9 @@ fn what_runs_counts_while_it_runs_and_is_told_once_and_again_in_the_next_period(
     let mut world = world(100, UsedUp::Report);
     let id = submitted(&mut world, 1, CARD);
     let began = world.now;
-    let next = |world: &World| world.post.outlook.as_ref().unwrap().look_again;
+    let next = |world: &World| world.post.outlook.as_ref().unwrap().tell_again;
     for (at, percents) in [(80, vec![80]), (100, vec![80, 100])] {
-        // The plan knows when there is something to tell.
+        // The outlook knows when there is something to tell.
         let due = next(&world).unwrap();
         assert!(
             due.micros_since(began) >= at * 1_000_000 && due.micros_since(began) < at * 1_000_000 + 10_000
@@ -115,7 +115,7 @@ fn what_runs_counts_while_it_runs_and_is_told_once_and_again_in_the_next_period(
         world.turn();
     }
     let until = world.policy.calendar.span(Period::Day, world.now).until;
-    assert_eq!(next(&world), Some(until));
+    assert_eq!(next(&world), None);
     world.now = until.after(Seconds(10));
     world.turn();
     assert_eq!((used(&world), told(&world)), (10, vec![80, 100]));
