@@ -10,6 +10,7 @@ mod accounting;
 mod arrays;
 mod attacks;
 mod bounds;
+mod budgets;
 mod cards;
 mod conf;
 mod container;

@@ -30,7 +30,7 @@ fn node_folder(lab: &Lab, node: &str) -> PathBuf {
 }
 
 /// Kills all that a node has running, as a boot does.
-fn kill_all_of(lab: &Lab, node: &str) {
+pub fn kill_all_of(lab: &Lab, node: &str) {
     lab.node(node).kill9();
     kill_jobs(lab);
 }
@@ -57,7 +57,7 @@ fn waiter<'a>(lab: &'a Lab, options: &str) -> Job<'a> {
     job.running()
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     let is_root = nix::unistd::geteuid().is_root();
     if !is_root {
         eprintln!("left out: only root can have a machine boot");

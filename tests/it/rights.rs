@@ -95,6 +95,7 @@ fn asks(lab: &Lab, job: u64, ended: u64) -> Vec<Ask> {
         Ask::Reservations,
         Ask::Priorities { select: only(job) },
         Ask::Shares,
+        Ask::Budgets,
         Ask::Metrics,
         Ask::Past(PastAsk { jobs: vec![JobId(ended)], again: true, ..PastAsk::default() }),
         Ask::Usage(sums.clone()),
@@ -120,6 +121,7 @@ fn may(ask: &Ask) -> [bool; 6] {
         | Ask::Reservations
         | Ask::Priorities { .. }
         | Ask::Shares
+        | Ask::Budgets
         | Ask::Metrics
         | Ask::Past(_)
         | Ask::Usage(_)
@@ -173,6 +175,7 @@ fn line(ask: &Ask, job: u64) -> Option<String> {
         | Ask::Reservations
         | Ask::Priorities { .. }
         | Ask::Shares
+        | Ask::Budgets
         | Ask::Metrics
         | Ask::Past(_)
         | Ask::Usage(_)

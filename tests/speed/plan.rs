@@ -158,6 +158,7 @@ impl World {
                 cards: start.cards,
                 exclusive: start.exclusive,
                 rate: start.rate,
+                price: None,
                 promised: start.promised,
                 own_limit: None,
                 at: self.at(),

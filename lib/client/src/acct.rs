@@ -2,6 +2,7 @@
 //! up; here it is shown.
 
 mod advise;
+mod budgets;
 mod by;
 mod courses;
 mod field;
@@ -16,6 +17,7 @@ mod waits;
 mod when;
 
 pub(crate) use advise::advice_of;
+pub(crate) use budgets::told;
 
 use crate::{
     link::{Link, conf_of, conf_option},
@@ -73,6 +75,7 @@ pub fn command() -> Command {
         .arg(conf_option())
         .subcommand(show::show_command())
         .subcommand(usage::usage_command())
+        .subcommand(budgets::budgets_command())
         .subcommand(waits::waits_command())
         .subcommand(report::report_command())
         .subcommand(advise::advise_command())
@@ -123,6 +126,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
             Some(("show", words)) => show::show(words, &clock, &mut out)?,
             Some(("advise", words)) => advise::advise(words, &clock, &mut out)?,
             Some(("report", words)) => report::report(words, &clock, &mut out)?,
+            Some(("budgets", words)) => budgets::budgets(words, &clock, &mut out)?,
             Some(("waits", words)) => waits::waits(words, &clock, &mut out)?,
             Some((_, words)) => usage::usage(words, &clock, &mut out)?,
             None => list(words, &clock, &mut out)?,

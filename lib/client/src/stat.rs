@@ -26,7 +26,7 @@ use clock::Clock;
 use field::Field;
 use format::{Format, Piece};
 use gq_model::{JobRef, JobState};
-use gq_proto::{ArrayView, Ask, ExplanationView, JobView, ListAsk, NodeView, Reply, Selection};
+use gq_proto::{ArrayView, Ask, BudgetView, ExplanationView, JobView, ListAsk, NodeView, Reply, Selection};
 use std::{ffi::OsString, io::Write, path::Path};
 use table::Table;
 
@@ -165,6 +165,8 @@ trait Show {
     fn jobs(&mut self, jobs: &[JobView], explained: &[ExplanationView]) -> Result<(), Trouble>;
     /// Takes how far arrays are.
     fn arrays(&mut self, _: Vec<ArrayView>) {}
+    /// Takes budgets of which much is used.
+    fn budgets(&mut self, _: &[BudgetView]) {}
     /// Everything has been shown.
     fn end(&mut self) -> Result<(), Trouble> {
         Ok(())
@@ -176,7 +178,7 @@ fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>
     let words = Selection { jobs: Vec::new(), ..ask.select.clone() };
     let mut unknown = Vec::new();
     link.ask_in_parts(Ask::List(ask), |part| {
-        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, arrays, more } = part else {
+        let Reply::Jobs { mut jobs, unknown: some, degraded, explained, arrays, budgets, more } = part else {
             return Err(link.astray());
         };
         unknown.extend(some);
@@ -187,6 +189,7 @@ fn listing(link: &Link, ask: ListAsk, show: &mut dyn Show) -> Result<Vec<JobRef>
         jobs.retain(|job| fits(job, &words));
         show.jobs(&jobs, &explained)?;
         show.arrays(arrays);
+        show.budgets(&budgets);
         Ok(more)
     })?;
     show.end()?;
@@ -205,6 +208,9 @@ impl Show for Columns<'_> {
     fn jobs(&mut self, jobs: &[JobView], _: &[ExplanationView]) -> Result<(), Trouble> {
         let clock = &self.clock;
         self.table.print(jobs, self.out, |field, job, cell| field.write(job, clock, cell), job_style)
+    }
+    fn budgets(&mut self, budgets: &[BudgetView]) {
+        budgets.iter().for_each(|budget| say("gqstat", &crate::acct::told(budget, &self.clock)));
     }
     fn arrays(&mut self, arrays: Vec<ArrayView>) {
         self.arrays.iter_mut().for_each(|all| all.extend_from_slice(&arrays));

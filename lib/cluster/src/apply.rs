@@ -59,6 +59,7 @@ impl Cluster {
                 cards,
                 exclusive,
                 rate,
+                price,
                 promised,
                 own_limit,
                 at,
@@ -74,6 +75,7 @@ impl Cluster {
                     cards: cards.clone(),
                     exclusive: *exclusive,
                     rate: *rate,
+                    price: *price,
                     worth: 0,
                     allocated: *at,
                     counted: *at,
@@ -105,6 +107,10 @@ impl Cluster {
             }
             Event::Charged { account, uid, usage } => {
                 self.ledger.charge(account.clone(), *uid, *usage);
+                Ok(())
+            }
+            Event::Spent { purse, spent } | Event::BudgetReached { purse, spent, .. } => {
+                self.ledger.purses.spend(purse.clone(), *spent);
                 Ok(())
             }
             Event::Booked(booking) => {

@@ -1,11 +1,11 @@
 //! Events: what happened, as it is kept in the audit trail. A disk record of its own; new fields take a serde default,
 //! old variants stay readable for ever.
 
-use crate::{Booking, Fate, HeldBy, Link, Payer, Shape, Stopping, Usage, Waits};
+use crate::{Booking, Fate, HeldBy, Link, Payer, Purse, Shape, Spent, Stopping, Usage, Waits};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use gq_model::{
-    BootId, Bound, Card, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeId, NodeName, Outcome, RunKey,
-    Seconds, Seq, Timestamp, Token, Uid,
+    BootId, Bound, Card, CardTime, CardUse, Epoch, IndexSet, JobId, JobSpec, MiB, NodeId, NodeName, Outcome,
+    RunKey, Seconds, Seq, Timestamp, Token, Uid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -253,6 +253,9 @@ pub enum Event {
         /// What it is charged for each second, in thousandths of a card.
         #[serde(default)]
         rate: u32,
+        /// What its cards cost an hour, in millionths; none when they have no price.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        price: Option<u64>,
         /// When it was last promised to start, if it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         promised: Option<Timestamp>,
@@ -329,6 +332,26 @@ pub enum Event {
         uid: Uid,
         /// The use.
         usage: Usage,
+    },
+    /// So much of a budget was taken by now in this period.
+    Spent {
+        /// Of which.
+        purse: Purse,
+        /// How much.
+        spent: Spent,
+    },
+    /// So much of a budget is used that it is to be told.
+    BudgetReached {
+        /// Of which.
+        purse: Purse,
+        /// How many hundredths.
+        percent: u8,
+        /// What was taken, with what was told.
+        spent: Spent,
+        /// What is used, by what runs too.
+        used: CardTime,
+        /// When the budget begins anew.
+        until: Timestamp,
     },
     /// An admin made an advance reservation, or changed it.
     Booked(Box<Booking>),
@@ -448,6 +471,8 @@ impl Event {
             | Self::Adopted { key, .. }
             | Self::RunEnded { key, .. } => Some(key.job),
             Self::Charged { .. }
+            | Self::Spent { .. }
+            | Self::BudgetReached { .. }
             | Self::Booked(_)
             | Self::Unbooked { .. }
             | Self::NodeFound { .. }
@@ -500,6 +525,8 @@ impl Event {
             | Self::TasksEnded { .. }
             | Self::Promised { .. }
             | Self::Charged { .. }
+            | Self::Spent { .. }
+            | Self::BudgetReached { .. }
             | Self::Booked(_)
             | Self::Unbooked { .. } => None,
         }

@@ -173,6 +173,9 @@ pub struct Run {
     /// What its cards are worth, in thousandths of a card.
     #[serde(default)]
     pub worth: u32,
+    /// What they cost an hour, in millionths; none when they have no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<u64>,
     /// When it was allocated, on the controller's clock.
     pub allocated: Timestamp,
     /// From when its time limit counts, on the controller's clock: its allocation, and its start once that is told.

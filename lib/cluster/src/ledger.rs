@@ -1,6 +1,6 @@
-//! The ledger: what payers have waiting and running, what users have used, and the licences in use. Sums only; limits are the policy's.
+//! The ledger: what payers have waiting and running, what users have used, what was taken of budgets, and the licences in use. Sums only; limits are the policy's.
 
-use crate::{Holdings, Job, Payer, Run, Usage};
+use crate::{Holdings, Job, Payer, Purse, Run, Spent, Usage, budget::Purses};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
@@ -16,6 +16,7 @@ pub struct Ledger {
     usage: BTreeMap<(Option<String>, Uid), Usage>,
     licences: BTreeMap<String, u32>,
     licence_ends: BTreeSet<(Timestamp, JobId, TaskIndex)>,
+    pub(crate) purses: Purses,
 }
 
 impl Ledger {
@@ -34,6 +35,10 @@ impl Ledger {
     /// What a user has used on an account.
     pub fn usage_of(&self, account: Option<&str>, uid: Uid) -> Usage {
         self.usage.get(&(account.map(String::from), uid)).copied().unwrap_or_default()
+    }
+    /// What was taken of budgets, in the period that each sum is of.
+    pub fn spent(&self) -> impl Iterator<Item = (&Purse, &Spent)> {
+        self.purses.spent()
     }
     /// How many of a licence are in use.
     pub fn licences_used(&self, name: &str) -> u32 {
@@ -72,6 +77,7 @@ impl Ledger {
 
     pub(crate) fn hold(&mut self, who: (JobId, TaskIndex), run: &Run, job: &Job) {
         self.change(&job.payer, |has| *has = has.with(&Holdings::of(run)));
+        self.purses.hold(&job.payer, who, run);
         if !job.shape.licences.is_empty() {
             self.licence_ends.insert((crate::until(&job.shape, run), who.0, who.1));
             self.licence(&job.shape.licences, |used, count| used.saturating_add(count));
@@ -80,6 +86,7 @@ impl Ledger {
 
     pub(crate) fn release(&mut self, who: (JobId, TaskIndex), run: &Run, job: &Job) {
         self.change(&job.payer, |has| *has = has.without(&Holdings::of(run)));
+        self.purses.release(&job.payer, who);
         if !job.shape.licences.is_empty() {
             self.licence_ends.remove(&(crate::until(&job.shape, run), who.0, who.1));
             self.licence(&job.shape.licences, |used, count| used.saturating_sub(count));

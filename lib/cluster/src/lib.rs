@@ -8,6 +8,7 @@ extern crate alloc;
 mod amend;
 mod apply;
 mod booking;
+mod budget;
 mod event;
 mod invariant;
 mod job;
@@ -24,6 +25,7 @@ mod waits;
 
 pub use apply::IllegalEvent;
 pub use booking::{Booked, Booking};
+pub use budget::{Budget, Purse, Spending, Spent, TOLD_AT, UsedUp, Whose};
 pub use event::{Amendment, Event, NewJob, Next};
 pub use job::{Demand, HeldBy, Idleness, Job, Memory, Phase, Run, Shape, Stopping, Tally};
 pub use journal::Journal;
@@ -85,6 +87,8 @@ pub struct Rows {
     pub bookings: Vec<Booking>,
     /// Use of cards by account and user.
     pub usage: Vec<(Option<String>, Uid, Usage)>,
+    /// What was taken of budgets.
+    pub spent: Vec<(Purse, Spent)>,
 }
 
 impl Cluster {
@@ -93,11 +97,14 @@ impl Cluster {
     /// # Errors
     /// [`IllegalEvent`] when the rows contradict each other: two jobs hold one card, say.
     pub fn restore(rows: Rows) -> Result<Self, IllegalEvent> {
-        let Rows { last_job, jobs, nodes, bookings, usage } = rows;
+        let Rows { last_job, jobs, nodes, bookings, usage, spent } = rows;
         let mut cluster = Self { last_job, ..Self::default() };
         cluster.bookings = bookings.into_iter().map(|b| (b.name.clone(), Arc::new(b))).collect();
         for (account, uid, usage) in usage {
             cluster.ledger.charge(account, uid, usage);
+        }
+        for (purse, spent) in spent {
+            cluster.ledger.purses.spend(purse, spent);
         }
         for mut node in nodes {
             node.forget_holdings();

@@ -1,12 +1,12 @@
 //! The policy: what the conf says, as far as decisions depend on it.
 
-use crate::Private;
+use crate::{Budget, Private};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
     vec::Vec,
 };
-use gq_model::{Card, IdleRule, MiB, NodeName, Seconds, Uid};
+use gq_model::{Calendar, Card, IdleRule, MiB, NodeName, Seconds, Uid};
 
 /// Whether a partition takes and starts jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -308,6 +308,14 @@ pub struct Policy {
     pub accounts: Vec<Account>,
     /// Licences of the cluster: how many of each.
     pub licences: BTreeMap<String, u32>,
+    /// Budgets of card time.
+    pub budgets: Vec<Budget>,
+    /// What a card of a model costs an hour, in millionths; the first that fits counts.
+    pub prices: Vec<(String, u64)>,
+    /// In what that is paid, when it is said.
+    pub currency: Option<String>,
+    /// The calendar by which the periods of budgets are.
+    pub calendar: Calendar,
     /// What counts for priority.
     pub weights: Weights,
     /// Use of cards counts half after so long.
@@ -364,6 +372,10 @@ impl Policy {
             qos: Vec::new(),
             accounts: Vec::new(),
             licences: BTreeMap::new(),
+            budgets: Vec::new(),
+            prices: Vec::new(),
+            currency: None,
+            calendar: Calendar::default(),
             weights: Weights { partition: 1, qos: 1, age_max: Seconds(7 * 86_400), ..Weights::default() },
             half_life: Seconds(7 * 86_400),
             cpu_charge: 10,

@@ -2,6 +2,7 @@
 //! together. Every mistake is noted and the walk goes on with the default.
 
 mod around;
+mod budgets;
 mod declared;
 mod nodes;
 mod partitions;
@@ -32,6 +33,8 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
     let (qos, known_qos) = rights::qos(&top, notes);
     let (accounts, known_accounts) = rights::accounts(&top, notes);
     let licences = rights::licences(&top, notes);
+    let budgets = budgets::read(&top, &known_accounts, notes);
+    let (prices, currency) = budgets::prices(&top, notes);
     let around_runs = single(&top, "hooks", notes);
     let (hooks, node_hooks) = (hooks(&around_runs, notes), around::node_hooks(&around_runs, notes));
     let fence = around::fence(&single(&top, "fence", notes), &cluster, notes);
@@ -50,6 +53,9 @@ pub(crate) fn config(root: &Table, notes: &mut Notes<'_>) -> Option<Config> {
         qos,
         accounts,
         licences,
+        budgets,
+        prices,
+        currency,
         hooks,
         fence,
         node_hooks,

@@ -1,7 +1,9 @@
 //! The conf as the daemons and clients use it: typed, complete, defaults filled in. Nothing here reads a file.
 
 use crate::around::{Container, Fence, NodeHooks};
-use crate::rules::{Access, Account, Backfill, Idle, Licence, Limits, Preempt, Private, Qos, Weights};
+use crate::rules::{
+    Access, Account, Backfill, Budget, Idle, Licence, Limits, Preempt, Price, Private, Qos, Weights,
+};
 use gq_model::{Card, MiB, NodeName, Seconds};
 use std::{
     path::{Path, PathBuf},
@@ -25,6 +27,12 @@ pub struct Config {
     pub accounts: Vec<Account>,
     /// The licences in the order written, each name once.
     pub licences: Vec<Licence>,
+    /// The budgets in the order written, each name once.
+    pub budgets: Vec<Budget>,
+    /// The prices in the order written, each model once.
+    pub prices: Vec<Price>,
+    /// In what prices are paid; none when nobody says.
+    pub currency: Option<String>,
     /// What holds a run together (`[fence]`).
     pub fence: Fence,
     /// What nodes run before and after each run (`[hooks]`).

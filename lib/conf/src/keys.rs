@@ -4,10 +4,10 @@
 use crate::{
     config::PartitionState,
     mistake::Notes,
-    rules::{Backfill, IdleAction, Limits, Preempt, Private, Weights},
+    rules::{Backfill, IdleAction, Limits, Preempt, Private, UsedUp, Weights},
     value::{self, Arguments, HostLists, Names},
 };
-use gq_model::{MiB, NodeName, Seconds, Slice};
+use gq_model::{CardTime, MiB, NodeName, Period, Seconds, Slice};
 use std::path::PathBuf;
 use toml_edit::Value;
 
@@ -182,6 +182,20 @@ keys! {
         "The licence's name." LICENCE_NAME: String = "name", value::name, String::new();
         "How many there are." LICENCE_COUNT: Option<u32> = "count", value::bound, None;
     }
+    "budget" {
+        "The budget's name." BUDGET_NAME: String = "name", value::name, String::new();
+        "The account whose runs count." BUDGET_ACCOUNT: Option<String> = "account", value::some_name, None;
+        "The user whose runs count." BUDGET_USER: Option<String> = "user", value::some_account, None;
+        "Whether every user has one of his own." EVERY_USER: bool = "every_user", value::flag, false;
+        "Card-hours of each period." CARD_HOURS: Option<CardTime> = "card_hours", value::card_hours, None;
+        "How long a period is." PERIOD: Period = "period", value::period, Period::Month;
+        "What happens when it is used up." WHEN_USED_UP: UsedUp = "when_used_up", value::used_up, UsedUp::Report;
+    }
+    "price" {
+        "The model of cards." PRICE_MODEL: Option<String> = "model", value::model, None;
+        "What a card-hour costs." CARD_HOUR: Option<u64> = "card_hour", value::price, None;
+        "In what it is paid." CURRENCY: Option<String> = "currency", value::some_name, None;
+    }
     "node" {
         "The node's name, or those of several alike." NODE_NAME: Vec<NodeName> = "name", value::hosts, Vec::new();
         "How many cpus it has." CPUS: Option<u32> = "cpus", value::cpus, None;
@@ -236,6 +250,8 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("", "qos"),
     ("", "account"),
     ("", "licence"),
+    ("", "budget"),
+    ("", "price"),
     ("", "fence"),
     ("", "hooks"),
     ("", "container"),

@@ -18,7 +18,8 @@ pub use config::{Cluster, Config, Hooks, Node, Partition, PartitionState, Schedu
 pub use keys::known_keys;
 pub use mistake::{ConfErrors, Mistake};
 pub use rules::{
-    Access, Account, Backfill, Idle, IdleAction, Licence, Limits, Preempt, Private, Qos, Weights,
+    Access, Account, Backfill, Budget, Idle, IdleAction, Licence, Limits, Preempt, Price, Private, Qos,
+    UsedUp, Weights, Whose,
 };
 
 use std::{

@@ -1,7 +1,7 @@
 //! Who may use how much, and who goes first: weights, limits, access, QOS, accounts, licences, preemption. Only the words
 //! of the conf; who is over a limit is the engine's business.
 
-use gq_model::Seconds;
+use gq_model::{CardTime, Period, Seconds};
 
 /// How far ahead the plan promises starts to blocked jobs, and whether later jobs may start before blocked ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +214,59 @@ pub struct Account {
     pub limits: Limits,
     /// Budget of decayed card-minutes of it and of the accounts below it together; none means no bound.
     pub card_minutes: Option<u64>,
+}
+
+/// What happens when a budget is used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsedUp {
+    /// It is told, and nothing else.
+    #[default]
+    Report,
+    /// Jobs that it pays for stand behind all others.
+    LowPriority,
+    /// No new jobs are taken that it would pay for, and none that wait are started.
+    Refuse,
+}
+
+impl UsedUp {
+    /// All of them with the words of the conf.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Report, "report"), (Self::LowPriority, "low_priority"), (Self::Refuse, "refuse")];
+}
+
+/// Whose runs count in a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of an account and of the accounts below it.
+    Account(String),
+    /// Those of a user.
+    User(String),
+    /// Every user has one of his own.
+    EveryUser,
+}
+
+/// One `[[budget]]`: card time of an account or a user in a period of the calendar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Its name.
+    pub name: String,
+    /// Whose runs count.
+    pub whose: Whose,
+    /// How much card time there is in each period.
+    pub most: CardTime,
+    /// How long a period is.
+    pub period: Period,
+    /// What happens when it is used up.
+    pub then: UsedUp,
+}
+
+/// One `[[price]]`: what cards of a model cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// The model, as in `--gpus=MODEL`.
+    pub model: String,
+    /// What a card-hour costs, in millionths.
+    pub card_hour: u64,
 }
 
 /// One `[[licence]]`: something that the cluster has only so many of.

@@ -1,6 +1,7 @@
 //! Tests of the conf as a whole: what is read, what is refused and where, and that the manual tells what the code knows.
 
 mod around;
+mod budgets;
 mod hardware;
 mod rights;
 

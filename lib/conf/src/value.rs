@@ -1,6 +1,7 @@
 //! Readers of single values: from what stands in the file to a word of ours, or a note of what was expected. Each looks at
 //! one value only; what two values say together is `check`'s business.
 
+mod budgets;
 mod programs;
 
 use crate::{
@@ -8,6 +9,7 @@ use crate::{
     mistake::{Notes, Span, nearest},
     rules::{Backfill, IdleAction, Preempt, Private},
 };
+pub(crate) use budgets::{card_hours, period, price, some_account, used_up};
 use gq_model::{
     MAX_HOSTS, MAX_PARTS, MIN_PARTS, MiB, NodeName, Seconds, Slice, expand_hosts, parse_duration,
     parse_limit, parse_recipients, parse_size, profile_memory,

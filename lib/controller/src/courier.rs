@@ -58,7 +58,8 @@ impl Courier for Couriers {
                 }
             });
         });
-        self.herald.tell(cluster, steps);
+        let policy = Arc::clone(&self.wall.look().policy);
+        self.herald.tell(cluster, &policy, steps);
     }
 
     fn act(&mut self, effects: Vec<Effect>) {

@@ -189,6 +189,7 @@ impl Door {
                 Ask::List(list) => self.list(conn, uid, &list)?,
                 Ask::Priorities { select } => self.priorities(conn, uid, &select)?,
                 Ask::Shares => self.shares(conn, uid)?,
+                Ask::Budgets => self.budgets(conn, uid)?,
                 Ask::Past(select) => self.list_runs(conn, uid, &select)?,
                 Ask::Usage(usage) => self.usage(conn, uid, &usage)?,
                 Ask::Waits(usage) => self.waits(conn, uid, &usage)?,
@@ -279,6 +280,7 @@ impl Door {
             Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
+            | Ask::Budgets
             | Ask::Past(_)
             | Ask::Usage(_)
             | Ask::Waits(_)
@@ -458,6 +460,7 @@ const fn is_listing(ask: &Ask) -> bool {
         Ask::List(_)
             | Ask::Priorities { .. }
             | Ask::Shares
+            | Ask::Budgets
             | Ask::Past(_)
             | Ask::Usage(_)
             | Ask::Waits(_)

@@ -8,6 +8,7 @@
 
 mod arrays;
 mod board;
+mod budgets;
 mod convert;
 mod courier;
 mod cuts;

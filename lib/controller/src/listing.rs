@@ -13,8 +13,8 @@ use gq_cluster::{Job, NewJob};
 use gq_ipc::{Conn, IpcError};
 use gq_model::{JobId, JobRef, JobState, Timestamp, Uid};
 use gq_proto::{
-    ArrayView, ExplanationView, HolderView, JobView, ListAsk, MAX_EXPLAINED, PriorityView, RefusalKind,
-    Reply, Selection, ShareView,
+    ArrayView, BudgetView, ExplanationView, HolderView, JobView, ListAsk, MAX_EXPLAINED, PriorityView,
+    RefusalKind, Reply, Selection, ShareView,
 };
 use gq_sched::Explanation;
 use gq_store::StoreError;
@@ -43,7 +43,7 @@ impl Door {
         live.retain(|job| viewer.sees(job.owner()));
         let told =
             if list.starts { newest(&board, &live).and_then(|id| self.forecaster.starts(id)) } else { None };
-        let standing = self.standings.by(&board.policy, &self.snapshots);
+        let standing = self.standings.by(&board.policy, &self.snapshots, &board.outlook);
         let sight =
             Sight { board: &board, standing: &standing, told: told.as_deref(), now: gq_daemon::now() };
         if !select.jobs.is_empty() {
@@ -67,7 +67,7 @@ impl Door {
         let shown = past.into_iter().map(Shown::ended).chain(live.into_iter().map(Shown::living));
         let views = shown.flat_map(|shown| shown.views(self, &sight, split));
         let views = views.filter(|view| view.as_ref().map_or(true, |view| fits_state(select, view)));
-        send_jobs(conn, views, Frame::first(&board))
+        send_jobs(conn, views, Frame::first(&board, self.told_budgets(&board, &viewer, sight.now)))
     }
 
     /// Jobs by id: of each, what lives of it and what has ended.
@@ -79,7 +79,8 @@ impl Door {
         list: &ListAsk,
     ) -> Result<(), IpcError> {
         let (select, split) = (&list.select, Split::of(list));
-        let (mut shown, mut first) = (Vec::new(), Frame::first(sight.board));
+        let (mut shown, mut first) =
+            (Vec::new(), Frame::first(sight.board, self.told_budgets(sight.board, viewer, sight.now)));
         let mut asked = BTreeSet::new();
         for named in select.jobs.iter().filter(|named| asked.insert(named.to_string())) {
             let found = Shown::named(self, sight, named.job, named.tasks.clone());
@@ -209,7 +210,7 @@ impl Door {
     }
 }
 
-fn no_time() -> Reply {
+pub(crate) fn no_time() -> Reply {
     refused(
         RefusalKind::Unreachable,
         "gqd has no time for that just now; its log says whether its disk is slow",
@@ -268,11 +269,12 @@ fn priority(standing: &Standing, job: &Job) -> PriorityView {
         partition: factors.partition,
         qos: factors.qos,
         nice: factors.own,
+        budget: factors.budget,
         total: factors.total,
     }
 }
 
-fn send_chunks<T: Clone>(
+pub(crate) fn send_chunks<T: Clone>(
     conn: &Conn,
     all: &[T],
     mut reply: impl FnMut(Vec<T>, bool) -> Reply,
@@ -294,12 +296,13 @@ struct Frame {
     explained: Vec<ExplanationView>,
     arrays: Vec<ArrayView>,
     degraded: Option<String>,
+    budgets: Vec<BudgetView>,
 }
 
 impl Frame {
-    fn first(board: &Board) -> Self {
+    fn first(board: &Board, budgets: Vec<BudgetView>) -> Self {
         let degraded = board.takes_none().cloned();
-        Self { unknown: Vec::new(), explained: Vec::new(), arrays: Vec::new(), degraded }
+        Self { unknown: Vec::new(), explained: Vec::new(), arrays: Vec::new(), degraded, budgets }
     }
 }
 
@@ -337,6 +340,7 @@ fn send_jobs(
             explained: first.explained.iter().filter(beside).cloned().collect(),
             unknown: take(&mut first.unknown),
             degraded: first.degraded.take(),
+            budgets: take(&mut first.budgets),
             arrays: take(&mut first.arrays),
             jobs: chunk,
             more,

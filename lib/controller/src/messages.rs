@@ -2,6 +2,7 @@
 //! hands over what there is to tell, once it is durable, and never waits: what finds no room is dropped, and counted.
 
 mod allowance;
+mod budget;
 mod desk;
 mod lane;
 mod letter;
@@ -14,9 +15,10 @@ use crate::{
     board::Wall,
     program::{Program, Surroundings},
 };
+use budget::News;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use desk::Desk;
-use gq_cluster::Cluster;
+use gq_cluster::{Cluster, Policy};
 use gq_conf::Hooks;
 use gq_engine::Step;
 use gq_model::{Epoch, RunKey};
@@ -119,8 +121,12 @@ impl Herald {
     }
 
     /// Tells of a turn that is durable and shown.
-    pub(crate) fn tell(&mut self, cluster: &Cluster, steps: &[Step]) {
-        let told = self.scribe.read(cluster, steps, gq_daemon::now(), self.notify);
+    pub(crate) fn tell(&mut self, cluster: &Cluster, policy: &Policy, steps: &[Step]) {
+        let mut told = self.scribe.read(cluster, steps, gq_daemon::now(), self.notify);
+        for news in steps.iter().filter_map(|step| News::of(policy, cluster, steps, &step.event)) {
+            log::warn!("{}", news.0.sentence());
+            told.notes.extend(self.scribe.budget(gq_daemon::now(), news, self.notify));
+        }
         told.watch.into_iter().for_each(|run| self.say(Word::Watch { run, earlier: false }));
         told.notes.into_iter().for_each(|note| self.say(Word::Note(Box::new(note))));
     }

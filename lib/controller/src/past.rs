@@ -5,6 +5,7 @@ use crate::{
     door::{Door, refused, send},
     viewer::Viewer,
 };
+use gq_cluster::Policy;
 use gq_ipc::{Conn, IpcError};
 use gq_model::{JobState, Uid};
 use gq_proto::{
@@ -114,7 +115,7 @@ impl Door {
         let by: Vec<By> = ask.by.iter().map(|by| of_letter(*by)).collect();
         match self.with_history(|history| history.sums(&fits, &by, &ask.periods)) {
             Ok(Some(sums)) => {
-                let views: Vec<UsageView> = sums.into_iter().map(view).collect();
+                let views: Vec<UsageView> = sums.into_iter().map(|sums| view(sums, &board.policy)).collect();
                 self.send_sums(conn, &by, views, |sums, more| Reply::Usage { sums, more })
             }
             Ok(None) => send(conn, &too_fine()),
@@ -248,7 +249,7 @@ fn fits(ask: &PastAsk, seen: Option<(Uid, Vec<String>)>) -> Fits {
 }
 
 /// Sums as they are told, in whole seconds.
-fn view(sums: Sums) -> UsageView {
+fn view(sums: Sums, policy: &Policy) -> UsageView {
     let seconds = |micros: u128| u64::try_from(micros / 1_000_000).unwrap_or(u64::MAX);
     UsageView {
         keys: sums.keys,
@@ -264,6 +265,8 @@ fn view(sums: Sums) -> UsageView {
         idle: sums.idle,
         reclaimed: sums.reclaimed,
         given_back: u64::try_from(sums.given_back).unwrap_or(u64::MAX),
+        currency: policy.currency.clone().filter(|_| sums.cost.is_some()),
+        cost: sums.cost.map(|cost| u64::try_from(cost).unwrap_or(u64::MAX)),
     }
 }
 

@@ -3,8 +3,9 @@
 
 use gq_cluster::{Policy, Serves};
 use gq_conf::Config;
-use gq_model::Uid;
+use gq_model::{Calendar, Timestamp, Uid};
 use gq_policy::People;
+use jiff::tz::TimeZone;
 use nix::unistd::{Group, User, geteuid};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +19,23 @@ const PASSWD: &str = "/etc/passwd";
 pub(crate) fn policy_of(config: &Config, serves: Serves) -> Policy {
     let mut policy = gq_policy::policy_of(config, serves, &mut Names::default());
     policy.admins.insert(Uid(geteuid().as_raw()));
+    policy.calendar = calendar();
     policy
+}
+
+/// Most shifts of clocks that are looked up: two a year for all that is foreseen.
+const MOST_SHIFTS: usize = 256;
+
+/// The calendar of this host, from last year on.
+fn calendar() -> Calendar {
+    let zone = TimeZone::system();
+    let begin =
+        jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(366 * 24)).unwrap_or_default();
+    let before = |at| i64::from(zone.to_offset(at).seconds());
+    let shifts = zone.following(begin).take(MOST_SHIFTS);
+    let shifts = shifts
+        .map(|shift| (Timestamp(shift.timestamp().as_microsecond()), i64::from(shift.offset().seconds())));
+    Calendar::new(before(begin), shifts.collect())
 }
 
 /// Names of the system, each asked for once.

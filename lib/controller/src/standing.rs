@@ -1,9 +1,9 @@
 //! Standing: the place in the queue of each job that waits, for those who look. The plan has its own; both ask `gq_sched` the same.
 
 use crate::snapshot::{Snapshot, Snapshots};
-use gq_cluster::{Cluster, Job, Policy};
+use gq_cluster::{Cluster, Job, Policy, Spending};
 use gq_model::{Timestamp, Uid};
-use gq_sched::Factors;
+use gq_sched::{Factors, Outlook};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -19,6 +19,8 @@ type Ranks = BTreeMap<(Option<String>, Uid), u32>;
 /// What priorities are made of, at one moment.
 pub(crate) struct Standing {
     parts: Arc<Parts>,
+    /// Budgets of which much is used.
+    budgets: Vec<Spending>,
     now: Timestamp,
 }
 
@@ -45,7 +47,8 @@ impl Parts {
 impl Standing {
     /// The standing as of a snapshot.
     pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Self {
-        Self { parts: Arc::new(Parts::of(&snapshot.policy, ranks(snapshot))), now: snapshot.now }
+        let budgets = snapshot.cluster.spendings(&snapshot.policy, snapshot.now);
+        Self { parts: Arc::new(Parts::of(&snapshot.policy, ranks(snapshot))), budgets, now: snapshot.now }
     }
 
     /// What makes up the priority of a job.
@@ -60,7 +63,8 @@ impl Standing {
             factors.fair_share = i64::try_from(part).unwrap_or(i64::MAX);
             factors.total = factors.total.saturating_add(factors.fair_share);
         }
-        factors
+        let behind = gq_sched::behind(&parts.policy, &self.budgets, &job.shape, &job.payer);
+        if behind.is_some() { factors.behind() } else { factors }
     }
 
     /// The priority of a job: higher goes first.
@@ -85,20 +89,21 @@ pub(crate) struct Standings {
 
 impl Standings {
     /// The standing by this policy, as of now.
-    pub(crate) fn by(&self, policy: &Arc<Policy>, snapshots: &Snapshots) -> Standing {
+    pub(crate) fn by(&self, policy: &Arc<Policy>, snapshots: &Snapshots, outlook: &Outlook) -> Standing {
         let now = gq_daemon::now();
+        let budgets = outlook.budgets.clone();
         let counts = policy.weights.fair_share != 0;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let known = last.as_ref().filter(|parts| {
             Arc::ptr_eq(&parts.policy, policy) && (!counts || parts.made.elapsed() < RANKS_LIFE)
         });
         if let Some(parts) = known {
-            return Standing { parts: Arc::clone(parts), now };
+            return Standing { parts: Arc::clone(parts), budgets, now };
         }
         let snapshot = if counts { snapshots.take() } else { None };
         let ranks = snapshot.map(|snapshot| ranks(&snapshot)).unwrap_or_default();
         let parts = Arc::new(Parts::of(policy, ranks));
         *last = Some(Arc::clone(&parts));
-        Standing { parts, now }
+        Standing { parts, budgets, now }
     }
 }

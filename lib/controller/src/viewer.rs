@@ -70,6 +70,16 @@ impl<'a> Viewer<'a> {
         (self.uid, accounts.filter(|name| self.policy.coordinates(self.uid, Some(name))).cloned().collect())
     }
 
+    /// Whether it is he.
+    pub(crate) fn is(&self, uid: Uid) -> bool {
+        self.uid == uid
+    }
+
+    /// Whether an account, or one below it, is his, or he answers for it.
+    pub(crate) fn pays_for(&self, account: &str) -> bool {
+        self.is_of(account) || self.policy.coordinates(self.uid, Some(account))
+    }
+
     /// Whether he is a member of an account, or of one below it.
     fn is_of(&self, name: &str) -> bool {
         let mut mine = self.policy.accounts.iter().filter(|account| account.users.contains(&self.uid));

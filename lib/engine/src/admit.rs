@@ -223,7 +223,7 @@ pub(crate) fn request(
     if cluster.queue().shared(&shape).is_none() {
         possible(cluster, policy, &shape)?;
     }
-    limits::within(cluster, policy, &shape, &payer, tasks)?;
+    limits::within(cluster, policy, &shape, &payer, (tasks, context.now))?;
     Ok((shape, payer))
 }
 

@@ -5,7 +5,8 @@ use alloc::{
     format,
     string::{String, ToString},
 };
-use gq_cluster::{Cluster, Payer, Policy, Scope, Shape, WHOLE_CARD};
+use gq_cluster::{Cluster, Payer, Policy, Scope, Shape, UsedUp, WHOLE_CARD, Whose};
+use gq_model::{Seconds, Timestamp};
 
 /// What a scope is called.
 fn words(scope: Scope<'_>) -> String {
@@ -22,13 +23,43 @@ pub(crate) fn within(
     policy: &Policy,
     shape: &Shape,
     payer: &Payer,
-    tasks: u64,
+    (tasks, now): (u64, Timestamp),
 ) -> Result<(), Refusal> {
     for scope in policy.scopes(payer) {
         one_job(cluster, policy, shape, scope)?;
         if tasks > 0 {
             so_many_more(cluster, policy, payer, scope, tasks)?;
         }
+    }
+    if tasks > 0 && shape.demand.cards.count > 0 { in_budget(cluster, policy, payer, now) } else { Ok(()) }
+}
+
+/// Whether no budget of a payer is used up that takes no new jobs then.
+fn in_budget(cluster: &Cluster, policy: &Policy, payer: &Payer, now: Timestamp) -> Result<(), Refusal> {
+    for budget in policy.budgets.iter().filter(|budget| budget.then == UsedUp::Refuse) {
+        let Some(purse) = budget.purse(policy, payer) else { continue };
+        let spending = cluster.spending(policy, budget, purse, now);
+        if !spending.is_over() {
+            continue;
+        }
+        let whose = match &budget.whose {
+            Whose::Account(account) => format!("account {account}"),
+            Whose::User(_) | Whose::EveryUser => String::from("its user"),
+        };
+        let text = format!(
+            "budget {} of {whose} is used up: {} of {} card-hours of this {}, and no new job that asks for cards is taken",
+            budget.name,
+            spending.used,
+            spending.most,
+            budget.period.name(),
+        );
+        let left = Seconds(spending.span.until.micros_since(now).div_ceil(1_000_000));
+        let ask = match budget.tell.is_empty() || matches!(budget.whose, Whose::User(_)) {
+            true => String::from("an admin"),
+            false => budget.tell.join(", "),
+        };
+        let hint = format!("it begins anew in {left} (gqacct budgets); for more ask {ask}");
+        return Err(Refusal::new(RefusalKind::Policy, text).hint(hint));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The last step of every turn: what time has brought, then one planning pass, and the orders that follow.
 
-use crate::{Context, Decision, Effect, Order, idle, preempt, promise};
+use crate::{Context, Decision, Effect, Order, charge, idle, preempt, promise};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use gq_cluster::{Cluster, Event, Job, Policy};
 use gq_model::{
@@ -16,7 +16,9 @@ pub(crate) fn due(cluster: &Cluster, policy: &Policy, context: &Context) -> Deci
     let over = over.map(|booking| Event::Unbooked { name: booking.name.clone() });
     let late = cluster.alarms().take_while(|(at, _)| *at <= context.now);
     let late = late.filter_map(|(_, id)| too_late(policy, context, cluster.job(*id)?)).flatten();
-    let mut decision = Decision { events: ripe.chain(over).chain(late).collect(), ..Decision::default() };
+    let told = charge::reached(cluster, policy, context);
+    let mut decision =
+        Decision { events: ripe.chain(over).chain(late).chain(told).collect(), ..Decision::default() };
     let mut orders = Orders::of(cluster);
     preempt::due(cluster, context, &mut decision, &mut orders);
     idle::due(cluster, policy, context, &mut decision, &mut orders);
@@ -68,6 +70,7 @@ pub(crate) fn plan(
         let Some(boot) = node.boot else { continue };
         let key = RunKey { job: start.job, task: start.task, run: job.next_run(start.task) };
         let assignment = assignment(job, key, &start, (policy, context.now), (boot, node.id));
+        let price = charge::price(policy, cluster.node(&start.node), &start.cards);
         let own_limit = assignment.time_limit.filter(|limit| Some(*limit) != job.shape.time_limit);
         let (node_id, lease) = (assignment.node_id, assignment.lease);
         let Start { node, cpus, memory, cards, exclusive, rate, promised, .. } = start;
@@ -82,6 +85,7 @@ pub(crate) fn plan(
             cards,
             exclusive,
             rate,
+            price,
             promised,
             own_limit,
             at: context.now,

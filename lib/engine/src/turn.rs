@@ -4,8 +4,8 @@
 //! The store and the courier are handed in, so that the daemon and the simulator run this very code.
 
 use crate::{
-    Answer, Context, Decision, Effect, Gone, Input, Past, Refusal, RefusalKind, admit, decide, dependency,
-    schedule,
+    Answer, Context, Decision, Effect, Gone, Input, Past, Refusal, RefusalKind, admit, charge, decide,
+    dependency, schedule,
 };
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -348,6 +348,7 @@ impl<'a, P: Plans> Turn<'a, P> {
                 effect => self.effects.push(effect),
             }
         }
+        let first = self.steps.len();
         // What follows for jobs that wait for others is decided once all of the decision is folded in, one thing after the other.
         let mut news = VecDeque::new();
         let mut events = decision.events;
@@ -357,7 +358,7 @@ impl<'a, P: Plans> Turn<'a, P> {
                     news.push_back((self.steps.len() - 1, before));
                 }
             }
-            let Some((at, before)) = news.pop_front() else { return Ok(()) };
+            let Some((at, before)) = news.pop_front() else { return self.spend(first) };
             events = match self.steps.get(at) {
                 Some(step) => {
                     dependency::follow(self.cluster, self.policy, &self.context, &step.event, &before)
@@ -365,6 +366,22 @@ impl<'a, P: Plans> Turn<'a, P> {
                 None => Vec::new(),
             };
         }
+    }
+
+    /// Takes what the runs held that have ended since a step of the budgets of those who pay for them.
+    fn spend(&mut self, first: usize) -> Result<(), IllegalEvent> {
+        for at in first..self.steps.len() {
+            let Some(Step { event: Event::RunEnded { key, outcome, at, .. }, before: Some(job) }) =
+                self.steps.get(at)
+            else {
+                continue;
+            };
+            let ended = (&**job, *key, outcome, *at);
+            for event in charge::spent(self.cluster, self.policy, &self.context, ended) {
+                self.fold(event)?;
+            }
+        }
+        Ok(())
     }
 
     /// Folds an event in. Returns the job before it, when others may wait for what happened.

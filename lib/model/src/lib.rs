@@ -10,6 +10,7 @@ extern crate alloc;
 mod array;
 mod assignment;
 mod bound;
+mod calendar;
 mod cards;
 mod change;
 mod dependency;
@@ -32,6 +33,7 @@ mod used;
 pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_SCATTER, MAX_TASKS};
 pub use assignment::{ArrayBounds, Assignment, EndReason, IdleRule, MAX_ASSIGNMENT, SignalTo, Stage};
 pub use bound::Bound;
+pub use calendar::{Calendar, Period, Span};
 pub use cards::{Card, CardHealth, CardUse, MAX_PARTS, MIN_PARTS, Share, Slice, share_in};
 pub use change::Change;
 pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};
@@ -55,5 +57,5 @@ pub use spec::{
     ResourceLimit, RetryAsk, SignalAsk, TestRun, TimeAsk, WaitEnd,
 };
 pub use state::{End, JobState};
-pub use units::{MiB, Seconds, Timestamp};
+pub use units::{CardTime, MiB, Seconds, Timestamp};
 pub use used::{CardUsed, MAX_CARDS_USED, Used};

@@ -70,6 +70,8 @@ reasons! {
     AccountCpuLimit => "AssocGrpCpuLimit",
     /// Its account has used up its card-minutes for now.
     CardMinutes => "AssocGrpGRESMinutes",
+    /// The budget of its account or user is used up for now.
+    Budget => "BudgetUsedUp",
     /// Its licences are in use.
     Licences => "Licenses",
     /// Its advance reservation has not begun, is over or is gone; or one of others keeps it from starting.

@@ -62,6 +62,52 @@ impl Timestamp {
     }
 }
 
+/// Time that cards are held: thousandths of a card times milliseconds, so that what slices and shares hold is a whole number too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CardTime(pub u64);
+
+impl CardTime {
+    /// One card for an hour.
+    pub const HOUR: Self = Self(3_600_000_000);
+
+    /// What so many thousandths of a card are for so many microseconds.
+    pub fn of(cards: u64, micros: u64) -> Self {
+        let time = u128::from(cards) * u128::from(micros) / 1000;
+        Self(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+    /// Adds; stays at the largest value instead of overflowing.
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+    /// In how many microseconds so many thousandths of a card come to this much, rounded up; none when they are none.
+    pub fn reached_by(self, cards: u64) -> Option<u64> {
+        let micros = (u128::from(self.0) * 1000).div_ceil(u128::from(cards).max(1));
+        (cards > 0).then(|| u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+    /// How many hundredths it is of a whole, rounded down; of nothing, all of it.
+    pub fn percent_of(self, whole: Self) -> u64 {
+        let percent = (u128::from(self.0) * 100).checked_div(u128::from(whole.0));
+        percent.map_or(100, |percent| u64::try_from(percent).unwrap_or(u64::MAX))
+    }
+}
+
+/// In hours: `2`, `0.5`, `1.25`, to four digits behind the point.
+impl fmt::Display for CardTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ten_thousandths = self.0 / (Self::HOUR.0 / 10_000);
+        let (whole, rest) = (ten_thousandths / 10_000, ten_thousandths % 10_000);
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        let (mut digits, mut rest) = (4usize, rest);
+        while rest % 10 == 0 {
+            (digits, rest) = (digits - 1, rest / 10);
+        }
+        write!(f, "{whole}.{rest:0digits$}")
+    }
+}
+
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         crate::duration::write_limit(self.0, f)
@@ -71,5 +117,24 @@ impl fmt::Display for Seconds {
 impl fmt::Display for MiB {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         crate::size::write_size(self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn card_time_is_told_in_hours() {
+        let hours = |time: CardTime| time.to_string();
+        assert_eq!(hours(CardTime::of(1000, 3_600_000_000)), "1");
+        assert_eq!(hours(CardTime::of(125, 3_600_000_000)), "0.125");
+        assert_eq!((hours(CardTime(0)), hours(CardTime::of(2000, 5_400_000_000))), ("0".into(), "3".into()));
+        assert_eq!(CardTime::of(500, 1_800_000_000).percent_of(CardTime::HOUR), 25);
+        assert_eq!(CardTime(0).percent_of(CardTime(0)), 100);
+        let micros = CardTime(7).reached_by(3).unwrap_or(0);
+        assert!(CardTime::of(3, micros) >= CardTime(7) && CardTime::of(3, micros - 1) < CardTime(7));
+        assert_eq!(CardTime(7).reached_by(0), None);
     }
 }

@@ -2,11 +2,11 @@
 //! system is, whoever asks has to know ([`People`]). Reads no file, asks no directory.
 
 use gq_cluster::{
-    Access, Account, DeclaredNode, Depth, Idle, IdleAction, Limits, Partition, PartitionState, Policy,
-    Preempt, Private, Qos, Serves, SliceRule, WHOLE_CARD, Weights,
+    Access, Account, Budget, DeclaredNode, Depth, Idle, IdleAction, Limits, Partition, PartitionState,
+    Policy, Preempt, Private, Qos, Serves, SliceRule, UsedUp, WHOLE_CARD, Weights, Whose,
 };
 use gq_conf::{Backfill, Config};
-use gq_model::{IdleRule, Uid};
+use gq_model::{Calendar, IdleRule, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Knows who names are.
@@ -31,6 +31,11 @@ pub fn policy_of(config: &Config, serves: Serves, people: &mut impl People) -> P
         qos: config.qos.iter().map(qos_of).collect(),
         accounts: config.accounts.iter().map(|account| account_of(account, people)).collect(),
         licences: config.licences.iter().map(|licence| (licence.name.clone(), licence.count)).collect(),
+        budgets: config.budgets.iter().filter_map(|budget| budget_of(budget, config, people)).collect(),
+        prices: config.prices.iter().map(|price| (price.model.clone(), price.card_hour)).collect(),
+        currency: config.currency.clone(),
+        // Whoever asks knows where he is.
+        calendar: Calendar::default(),
         weights: weights_of(&config.scheduler.weights),
         half_life: config.scheduler.half_life,
         cpu_charge: config.scheduler.cpu_charge,
@@ -208,6 +213,33 @@ fn account_of(account: &gq_conf::Account, people: &mut impl People) -> Account {
         limits: limits_of(&account.limits),
         card_minutes: account.card_minutes,
     }
+}
+
+/// A budget; none when it is that of a user who is not known here.
+fn budget_of(budget: &gq_conf::Budget, config: &Config, people: &mut impl People) -> Option<Budget> {
+    let (whose, tell) = match &budget.whose {
+        gq_conf::Whose::Account(name) => (Whose::Account(name.clone()), coordinators_above(config, name)),
+        gq_conf::Whose::User(name) => {
+            let names = std::slice::from_ref(name);
+            let uid = people.users(&format!("budget {}: user", budget.name), names).into_iter().next()?;
+            (Whose::User(uid), vec![name.clone()])
+        }
+        gq_conf::Whose::EveryUser => (Whose::EveryUser, Vec::new()),
+    };
+    let then = match budget.then {
+        gq_conf::UsedUp::Report => UsedUp::Report,
+        gq_conf::UsedUp::LowPriority => UsedUp::LowPriority,
+        gq_conf::UsedUp::Refuse => UsedUp::Refuse,
+    };
+    Some(Budget { name: budget.name.clone(), whose, most: budget.most, period: budget.period, then, tell })
+}
+
+/// Who answers for an account: its coordinators, else those of the nearest account above that has some, else its members.
+fn coordinators_above(config: &Config, name: &str) -> Vec<String> {
+    let find = |name: &str| config.accounts.iter().find(|account| account.name == name);
+    let above = std::iter::successors(find(name), |account| find(account.parent.as_deref()?));
+    let answers = above.map(|account| &account.coordinators).find(|names| !names.is_empty());
+    answers.or(find(name).map(|account| &account.users)).cloned().unwrap_or_default()
 }
 
 fn declared(node: &gq_conf::Node) -> DeclaredNode {

@@ -1,7 +1,7 @@
 //! What clients ask over the socket, and what they are answered. One frame each; listings come in several.
 
 use crate::{
-    ArrayView, ExplanationView, Head, JobView, NodeView, PartitionView, PastAsk, PriorityView,
+    ArrayView, BudgetView, ExplanationView, Head, JobView, NodeView, PartitionView, PastAsk, PriorityView,
     ReservationView, RunView, ShareView, UsageAsk, UsageView, WaitsView,
 };
 use gq_model::{
@@ -225,6 +225,8 @@ pub enum Ask {
         /// Which jobs; their states do not count.
         select: Selection,
     },
+    /// How budgets stand. Answer: any number of [`Reply::Budgets`], the last one with `more` false.
+    Budgets,
     /// The tree of fair share. Answer: any number of [`Reply::Shares`], the last one with `more` false.
     Shares,
     /// The figures of the queue for Prometheus. Answer: [`Reply::Metrics`].
@@ -282,6 +284,7 @@ verbs! {
     Self::Unreserve { .. } => "unreserve",
     Self::Reservations => "list reservations",
     Self::Priorities { .. } => "list priorities",
+    Self::Budgets => "list budgets",
     Self::Shares => "list shares",
     Self::Metrics => "read metrics",
     Self::Past(_) => "list runs",
@@ -409,6 +412,9 @@ pub enum Reply {
         /// Explanations of some of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         explained: Vec<ExplanationView>,
+        /// Budgets of the asker of which so much is used that he is told.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        budgets: Vec<BudgetView>,
         /// How far the arrays among jobs named by id are.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         arrays: Vec<ArrayView>,
@@ -428,6 +434,13 @@ pub enum Reply {
         /// Ids asked for that do not wait.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unknown: Vec<JobRef>,
+        /// Whether another frame follows.
+        more: bool,
+    },
+    /// Budgets, in the order of the conf.
+    Budgets {
+        /// Some of them.
+        budgets: Vec<BudgetView>,
         /// Whether another frame follows.
         more: bool,
     },

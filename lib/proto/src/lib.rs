@@ -27,6 +27,6 @@ pub use past::{
 pub use reading::{Look, Reading};
 pub use seal::{SealError, seal, seal_json, unseal};
 pub use view::{
-    ArrayView, CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartView, PartitionView,
-    PriorityView, ReservationView, ReservedView, ShareView, SliceView,
+    ArrayView, BudgetView, CardView, ExplanationView, GpuView, HolderView, JobView, NodeView, PartView,
+    PartitionView, PriorityView, ReservationView, ReservedView, ShareView, SliceView,
 };

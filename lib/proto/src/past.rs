@@ -225,6 +225,12 @@ pub struct UsageView {
     /// What was left of the time limits of those, in thousandths of a card times seconds.
     #[serde(default)]
     pub given_back: u64,
+    /// What the cards cost, in millionths; none when none had a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+    /// In what that is paid, when it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
 }
 
 /// Bounds of the counts of a distribution, in seconds.

@@ -1,7 +1,7 @@
 //! Views: jobs, nodes and partitions as they are shown. Times are microseconds since 1970 here; clients print seconds.
 
 use gq_model::{
-    Bound, Card, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid, Used,
+    Bound, Card, CardTime, JobId, LicenceAsk, MiB, NodeName, Placement, Reason, Seconds, Timestamp, Uid, Used,
 };
 use serde::{Deserialize, Serialize};
 
@@ -406,8 +406,38 @@ pub struct PriorityView {
     pub qos: i64,
     /// What its user took away with `--nice`, or an admin added.
     pub nice: i64,
+    /// What it lacks because a budget is used up.
+    #[serde(default)]
+    pub budget: i64,
     /// The sum.
     pub total: i64,
+}
+
+/// How a budget of card time stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetView {
+    /// Its name.
+    pub name: String,
+    /// The account whose it is, with those below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// The user whose it is, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// How long a period is: `month`.
+    pub period: String,
+    /// When this one began.
+    pub from: Timestamp,
+    /// When the next one begins.
+    pub until: Timestamp,
+    /// How much there is.
+    pub most: CardTime,
+    /// How much is used, by what runs too.
+    pub used: CardTime,
+    /// Thousandths of cards that are held now.
+    pub cards: u64,
+    /// What happens when it is used up, as in the conf.
+    pub when_used_up: String,
 }
 
 /// An account of the fair-share tree, or a user in it.

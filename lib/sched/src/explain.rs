@@ -2,11 +2,18 @@
 //! start at once instead. Decides nothing.
 
 use crate::{
-    forecast::forecast, memo::learn, need::Need, outlook::Outlook, pass::Pass, place::Ground,
-    planner::Planner, timeline::Load,
+    forecast::forecast,
+    limits::{behind, used_up},
+    memo::learn,
+    need::Need,
+    outlook::Outlook,
+    pass::Pass,
+    place::Ground,
+    planner::Planner,
+    timeline::Load,
 };
 use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
-use gq_cluster::{Cluster, Hold, Job, Node, Place, Policy, Shape, Units};
+use gq_cluster::{Cluster, Hold, Job, Node, Place, Policy, Shape, Units, UsedUp};
 use gq_model::{JobId, NodeName, Reason, Seconds, TaskIndex, Timestamp};
 
 /// Most holders that are named.
@@ -76,6 +83,7 @@ pub fn explain(
         None => (nowhere(cluster, policy, &job.shape, reason), Vec::new()),
     };
     lacks.extend(lacking_licences(cluster, policy, &job.shape));
+    lacks.extend(lacking_budget(policy, &outlook, job));
     let (ahead, ahead_count) = ahead(&mut pass, job);
     pass.withdraw(job);
     let instead = if job.is_eligible() { instead(&mut pass.ground, job, &outlook) } else { Vec::new() };
@@ -151,6 +159,23 @@ fn nowhere(cluster: &Cluster, policy: &Policy, shape: &Shape, reason: Reason) ->
     let here =
         cluster.nodes().filter(|node| node.is_open() && partition.is_some_and(|it| it.has(&node.name)));
     here.flat_map(|node| failing(node)).take(MOST_FAILING).collect()
+}
+
+/// The budget that is used up, in words, when that holds the job back.
+fn lacking_budget(policy: &Policy, outlook: &Outlook, job: &Job) -> Option<String> {
+    let behind = behind(policy, &outlook.budgets, &job.shape, &job.payer);
+    let barred = || used_up(policy, &outlook.budgets, UsedUp::Refuse, &job.payer);
+    let barred = if job.shape.demand.cards.count > 0 { barred() } else { None };
+    let what = if barred.is_some() {
+        "no job of it that asks for cards starts"
+    } else {
+        "its jobs stand behind all others"
+    };
+    let spending = barred.or(behind)?;
+    let (name, used, most) = (&spending.purse.budget, spending.used, spending.most);
+    Some(format!(
+        "card time: {used} of {most} card-hours of budget {name} are used, and until it begins anew {what}"
+    ))
 }
 
 /// Cards and slices of a node that cannot be handed out, in words.

@@ -167,6 +167,7 @@ fn begin(
         cards: start.cards,
         exclusive: start.exclusive,
         rate: start.rate,
+        price: None,
         promised: None,
         own_limit: start.limit,
         at: time,

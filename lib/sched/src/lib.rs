@@ -32,6 +32,7 @@ mod timeline;
 pub use decay::decay;
 pub use explain::{Explanation, Holder, explain};
 pub use forecast::{Forecast, estimate, forecast};
+pub use limits::behind;
 pub use outlook::{Effort, Outlook};
 pub use pass::Plan;
 pub use place::{could_ever, eligible_by_name};

@@ -3,7 +3,7 @@
 
 use crate::decay::decay;
 use alloc::{string::String, sync::Arc, vec::Vec};
-use gq_cluster::{Cluster, Holdings, Limits, Payer, Policy, Scope, Shape, WHOLE_CARD};
+use gq_cluster::{Cluster, Holdings, Limits, Payer, Policy, Scope, Shape, Spending, UsedUp, WHOLE_CARD};
 use gq_model::{Reason, Timestamp, Uid};
 
 /// What is asked for of the limits: one more task.
@@ -36,20 +36,25 @@ fn worth_of(profile: &str) -> u64 {
 
 /// The sums of all payers as of a pass, with what the pass starts.
 pub(crate) struct Bounds<'a> {
+    cluster: &'a Cluster,
     policy: &'a Policy,
+    now: Timestamp,
     has: Vec<(Arc<Payer>, Holdings)>,
     spent: Vec<(&'a str, bool)>,
     any: bool,
+    /// Budgets that have something to say of who starts, or soon will.
+    budgets: Vec<Spending>,
 }
 
 impl<'a> Bounds<'a> {
-    pub(crate) fn of(cluster: &Cluster, policy: &'a Policy, now: Timestamp) -> Self {
+    pub(crate) fn of(cluster: &'a Cluster, policy: &'a Policy, now: Timestamp) -> Self {
         let is_bounded = |limits: &Limits| *limits != Limits::default();
         let any = policy.partitions.iter().any(|p| is_bounded(&p.limits))
             || policy.qos.iter().any(|q| is_bounded(&q.limits))
             || policy.accounts.iter().any(|a| is_bounded(&a.limits) || a.card_minutes.is_some());
+        let budgets = cluster.spendings(policy, now);
         if !any {
-            return Self { policy, has: Vec::new(), spent: Vec::new(), any };
+            return Self { cluster, policy, now, has: Vec::new(), spent: Vec::new(), any, budgets };
         }
         let has = cluster.ledger().payers().map(|(payer, has)| (Arc::clone(payer), *has)).collect();
         let budget = |account: &'a gq_cluster::Account| {
@@ -58,11 +63,12 @@ impl<'a> Bounds<'a> {
             Some((account.name.as_str(), used_below(cluster, policy, &account.name, now) >= most))
         };
         let spent = policy.accounts.iter().filter_map(budget).collect();
-        Self { policy, has, spent, any }
+        Self { cluster, policy, now, has, spent, any, budgets }
     }
 
     /// What a start adds.
     pub(crate) fn take(&mut self, payer: &Arc<Payer>, cpus: u32, worth: u32) {
+        self.hold(payer, worth);
         if !self.any {
             return;
         }
@@ -73,6 +79,21 @@ impl<'a> Bounds<'a> {
         }
     }
 
+    /// Adds what a start holds to the budgets it is paid of: they are used up the sooner.
+    fn hold(&mut self, payer: &Payer, worth: u32) {
+        for budget in self.policy.budgets.iter().filter(|_| worth > 0) {
+            let Some(purse) = budget.purse(self.policy, payer) else { continue };
+            let at = self.budgets.iter().position(|spending| spending.purse == purse);
+            let at = at.unwrap_or_else(|| {
+                self.budgets.push(self.cluster.spending(self.policy, budget, purse, self.now));
+                self.budgets.len() - 1
+            });
+            if let Some(spending) = self.budgets.get_mut(at) {
+                spending.cards = spending.cards.saturating_add(u64::from(worth));
+            }
+        }
+    }
+
     fn sum(&self, is_meant: impl Fn(&Payer) -> bool) -> Holdings {
         let meant = self.has.iter().filter(|(payer, _)| is_meant(payer));
         meant.fold(Holdings::default(), |sum, (_, has)| sum.with(has))
@@ -80,6 +101,9 @@ impl<'a> Bounds<'a> {
 
     /// The limit that keeps a payer from starting one more task, if one does.
     pub(crate) fn reached(&self, payer: &Payer, more: More) -> Option<Reason> {
+        if more.cards > 0 && used_up(self.policy, &self.budgets, UsedUp::Refuse, payer).is_some() {
+            return Some(Reason::Budget);
+        }
         if !self.any {
             return None;
         }
@@ -97,6 +121,16 @@ impl<'a> Bounds<'a> {
                 }
             }
         })
+    }
+
+    /// Whether the jobs of a payer that ask for cards stand behind all others.
+    pub(crate) fn is_behind(&self, shape: &Shape, payer: &Payer) -> bool {
+        !self.budgets.is_empty() && behind(self.policy, &self.budgets, shape, payer).is_some()
+    }
+
+    /// How budgets stand, for whoever is done with the limits.
+    pub(crate) fn take_budgets(&mut self) -> Vec<Spending> {
+        core::mem::take(&mut self.budgets)
     }
 
     fn over(
@@ -125,6 +159,27 @@ impl<'a> Bounds<'a> {
         ];
         tests.into_iter().find(|(is_past, _)| *is_past).map(|(_, reason)| reason)
     }
+}
+
+/// The first budget of a payer that is used up and means this for him.
+pub(crate) fn used_up<'s>(
+    policy: &Policy,
+    budgets: &'s [Spending],
+    then: UsedUp,
+    payer: &Payer,
+) -> Option<&'s Spending> {
+    let mut used_up = budgets.iter().filter(|spending| spending.then == then && spending.is_over());
+    used_up.find(|spending| spending.is_of(policy, payer))
+}
+
+/// The budget for which a job of this shape and payer stands behind all others, if it does.
+pub fn behind<'s>(
+    policy: &Policy,
+    budgets: &'s [Spending],
+    shape: &Shape,
+    payer: &Payer,
+) -> Option<&'s Spending> {
+    if shape.demand.cards.count == 0 { None } else { used_up(policy, budgets, UsedUp::LowPriority, payer) }
 }
 
 /// The reasons of one kind of limits.

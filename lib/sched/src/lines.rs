@@ -3,7 +3,7 @@
 use crate::{
     memo::Known,
     pass::Pass,
-    priority::{most, of_age},
+    priority::{BEHIND, most, of_age},
 };
 use alloc::{
     collections::{BinaryHeap, btree_set},
@@ -86,7 +86,9 @@ impl<'a> Pass<'a> {
         } else {
             fixed.saturating_add(of_age(&policy.weights, place.submitted, now))
         };
-        (Reverse(sum.saturating_add(place.priority.0)), place.submitted, place.job)
+        let sum = sum.saturating_add(place.priority.0);
+        let behind = self.bounds.is_behind(&group.shape, &group.payer);
+        (Reverse(if behind { sum.saturating_sub(BEHIND) } else { sum }), place.submitted, place.job)
     }
 
     /// Whether a task of a shape may fit where there is more room than in the pass before, as far as can be told at a glance.

@@ -1,7 +1,10 @@
 //! The outlook: why each waiting job waits, and when it is expected to start, as of one plan.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use gq_cluster::{Fate, HeldBy, Job, Key, PartitionState, Policy, Waits};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use gq_cluster::{Fate, HeldBy, Job, Key, PartitionState, Policy, Spending, Waits};
 use gq_model::{JobId, NodeName, Reason, Stage, Timestamp};
 
 /// What a pass had to do, for those who watch its cost.
@@ -26,6 +29,10 @@ pub struct Outlook {
     pub groups: BTreeMap<Key, Reason>,
     /// When a pass could find something new although nothing happened.
     pub look_again: Option<Timestamp>,
+    /// When there is something to tell of a budget although nothing happened.
+    pub tell_again: Option<Timestamp>,
+    /// Budgets of which enough is used to be told, in the order of the policy.
+    pub budgets: Vec<Spending>,
     /// What it took.
     pub effort: Effort,
 }

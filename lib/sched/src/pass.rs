@@ -25,7 +25,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use gq_cluster::{Cluster, Depth, Job, Key, Payer, Policy, Shape, Units};
+use gq_cluster::{Cluster, Depth, Group, Job, Key, Payer, Policy, Shape, Spending, TOLD_AT, Units};
 use gq_model::{JobId, Reason, Seconds, TaskIndex, Timestamp};
 
 /// What a planning pass found.
@@ -112,6 +112,7 @@ pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now
     let mut pass = Pass::begin(planner, cluster, policy, now);
     pass.walk();
     crate::preempt::make_room(&mut pass);
+    let budgets = pass.bounds.take_budgets();
     let (kept, mut plan) = (core::mem::take(&mut pass.kept), core::mem::take(&mut pass.plan));
     let mut freed = core::mem::take(&mut pass.freed);
     plan.outlook.effort.fits = pass.ground.asked;
@@ -125,11 +126,23 @@ pub(crate) fn run(planner: &mut Planner, cluster: &Cluster, policy: &Policy, now
     freed.sort_unstable();
     freed.dedup();
     let edges = cluster.bookings().flat_map(|booking| [booking.start, booking.end]).filter(|at| *at > now);
-    let soon = plan.outlook.look_again.into_iter().chain(edges).min();
+    let changes = budgets.iter().filter_map(|spending| turns(cluster, policy, spending, now));
+    let steps = budgets.iter().filter_map(|spending| spending.next_step(now));
+    plan.outlook.tell_again = steps.filter(|at| *at > now).min();
+    let soon = plan.outlook.look_again.into_iter().chain(edges).chain(changes).min();
+    let first_told = u64::from(TOLD_AT[0]);
+    plan.outlook.budgets = budgets.into_iter().filter(|spending| spending.percent() >= first_told).collect();
     plan.outlook.look_again = soon;
     planner.kept = kept;
     planner.reopened = freed;
     plan
+}
+
+/// When a budget begins, or ceases, to hold back jobs that wait, by time alone.
+fn turns(cluster: &Cluster, policy: &Policy, spending: &Spending, now: Timestamp) -> Option<Timestamp> {
+    let at = spending.turns(now).filter(|at| *at > now)?;
+    let waits = |group: &Group| group.shape.demand.cards.count > 0 && spending.is_of(policy, &group.payer);
+    cluster.queue().groups().any(|(_, group)| waits(group)).then_some(at)
 }
 
 impl<'a> Pass<'a> {

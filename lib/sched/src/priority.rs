@@ -19,9 +19,14 @@ pub struct Factors {
     pub qos: i64,
     /// Its own part: minus its nice value.
     pub own: i64,
+    /// That a budget is used up: it stands behind all others.
+    pub budget: i64,
     /// All together.
     pub total: i64,
 }
+
+/// What a job lacks to the others whose payer has used up a budget: more than tiers, partitions and whatever users say come to.
+pub(crate) const BEHIND: i64 = 1 << 61;
 
 /// The factors of `job` as of `now`.
 pub fn factors(cluster: &Cluster, policy: &Policy, now: Timestamp, job: &Job) -> Factors {
@@ -36,6 +41,14 @@ pub fn factors(cluster: &Cluster, policy: &Policy, now: Timestamp, job: &Job) ->
             .into_iter()
             .fold(0, i64::saturating_add);
     factors
+}
+
+impl Factors {
+    /// The same of a job for which a budget is used up, so that it stands behind all others.
+    #[must_use]
+    pub fn behind(self) -> Self {
+        Self { budget: -BEHIND, total: self.total.saturating_sub(BEHIND), ..self }
+    }
 }
 
 /// What is the same for all jobs of a shape and payer and does not change with time: size, partition and QOS.

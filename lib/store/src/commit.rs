@@ -1,7 +1,7 @@
 //! One turn, one transaction: events, every row they touched, letters, acknowledgements. Whole or not at all.
 
 use crate::{Store, StoreError, record, schema::RUN_COLUMNS};
-use gq_cluster::{Cluster, Event, Job, Next, Run, UNLIMITED, Usage};
+use gq_cluster::{Cluster, Event, Job, Next, Purse, Run, Spent, UNLIMITED, Usage};
 use gq_failpoint::{Step, step};
 use gq_model::{IndexSet, JobId, LicenceAsk, NodeName, Outcome, Reason, RunKey, Seq, Timestamp, Uid, Used};
 use rusqlite::{Transaction, params};
@@ -93,6 +93,7 @@ struct Touched<'a> {
     nodes: BTreeSet<&'a NodeName>,
     bookings: BTreeSet<&'a str>,
     usage: BTreeMap<(Uid, Option<&'a str>), Usage>,
+    spent: BTreeMap<&'a Purse, Spent>,
 }
 
 /// Rows that an event writes beside those of its job and node.
@@ -125,6 +126,9 @@ fn beside<'a>(
         }
         Event::Charged { account, uid, usage } => {
             touched.usage.insert((*uid, account.as_deref()), *usage);
+        }
+        Event::Spent { purse, spent } | Event::BudgetReached { purse, spent, .. } => {
+            touched.spent.insert(purse, *spent);
         }
         Event::Booked(booking) => {
             touched.bookings.insert(&booking.name);
@@ -223,6 +227,7 @@ fn run_row(
         used.as_ref().and_then(Used::busy),
         run.map(|run| run.idle_times),
         run.filter(|_| outcome.reason == Reason::IdleCards).map(|run| given_back(job, run, ended)),
+        run.and_then(|run| run.cost(outcome, ended)).map(signed),
     ])?;
     Ok(())
 }
@@ -284,9 +289,17 @@ impl Touched<'_> {
                 charge => put.execute(params![uid.0, account, signed(charge), usage.at.0])?,
             };
         }
+        let mut put = tx.prepare_cached(&record::put("spent", 6))?;
+        for (purse, spent) in &self.spent {
+            let uid = purse.uid.map_or(NO_USER, |uid| i64::from(uid.0));
+            put.execute(params![purse.budget, uid, spent.day, signed(spent.used.0), spent.told])?;
+        }
         Ok(())
     }
 }
+
+/// What stands for the user of a budget that is not one user's.
+pub(crate) const NO_USER: i64 = -1;
 
 /// SQLite's integers are signed; our counters never come near the sign.
 pub(crate) fn signed(number: u64) -> i64 {

@@ -1,8 +1,8 @@
 //! The state from its rows, and what else a life of the controller needs to begin with.
 
 use crate::{Store, StoreError, ends::tasks_of, record, schema::RUN};
-use gq_cluster::{Booking, Cluster, Event, Job, Node, Rows, Usage};
-use gq_model::{IndexSet, JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
+use gq_cluster::{Booking, Cluster, Event, Job, Node, Purse, Rows, Spent, Usage};
+use gq_model::{CardTime, IndexSet, JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
 
 impl Store {
     /// Loads the state.
@@ -18,6 +18,7 @@ impl Store {
             nodes: self.nodes()?,
             bookings: self.bookings()?,
             usage: self.usage()?,
+            spent: self.spent()?,
         };
         Cluster::restore(rows).map_err(|illegal| StoreError::Damaged(illegal.to_string()))
     }
@@ -77,6 +78,20 @@ impl Store {
             record::whole(row, || format!("the use of cards by uid {uid} {account}"))?;
             let usage = Usage { charge: unsigned(row.get(2)?), at: Timestamp(row.get(3)?) };
             all.push((Some(account).filter(|name| !name.is_empty()), Uid(uid), usage));
+        }
+        Ok(all)
+    }
+
+    fn spent(&self) -> Result<Vec<(Purse, Spent)>, StoreError> {
+        let mut select = self.conn.prepare_cached("SELECT * FROM spent")?;
+        let mut rows = select.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            let budget: String = row.get(0)?;
+            record::whole(row, || format!("what was taken of budget {budget}"))?;
+            let uid = u32::try_from(row.get::<_, i64>(1)?).ok().map(Uid);
+            let spent = Spent { day: row.get(2)?, used: CardTime(unsigned(row.get(3)?)), told: row.get(4)? };
+            all.push((Purse { budget, uid }, spent));
         }
         Ok(all)
     }

@@ -178,10 +178,12 @@ pub struct Sums {
     pub reclaimed: u64,
     /// What was left of their time limits, in thousandths of a card times seconds.
     pub given_back: u128,
+    /// What the cards cost that had a price, in millionths; none when none had one.
+    pub cost: Option<u128>,
 }
 
 const SUMMED: &str = "SELECT ended, uid, account, partition, node, state, name, again, coalesce(allocated, started), \
-     cpus, memory, worth, cpu_used, gpu_used, idle_times, given_back FROM run INDEXED BY run_sums WHERE node IS NOT NULL AND ";
+     cpus, memory, worth, cpu_used, gpu_used, idle_times, given_back, cost FROM run INDEXED BY run_sums WHERE node IS NOT NULL AND ";
 
 impl History {
     /// The runs that fit, behind a mark, in the order in which they ended; at most `most`.
@@ -329,6 +331,9 @@ impl Sums {
         if let Some(given_back) = row.get::<_, Option<i64>>(15)? {
             self.reclaimed += 1;
             self.given_back += u128::from(unsigned(given_back));
+        }
+        if let Some(cost) = row.get::<_, Option<i64>>(16)? {
+            self.cost = Some(self.cost.unwrap_or(0) + u128::from(unsigned(cost)));
         }
         Ok(())
     }

@@ -333,6 +333,7 @@ fn fold(trail: &[Event], nodes: &[Node], id: JobId) -> Option<Job> {
         nodes: nodes.to_vec(),
         bookings: Vec::new(),
         usage: Vec::new(),
+        spent: Vec::new(),
     };
     let mut cluster = Cluster::restore(rows).ok()?;
     trail.iter().try_for_each(|event| cluster.apply(event)).ok()?;

@@ -24,12 +24,13 @@ CREATE TABLE outbox(node TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL
 CREATE TABLE inbox(node TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, ordered INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE spent(budget TEXT NOT NULL, uid INTEGER NOT NULL, day INTEGER NOT NULL, used INTEGER NOT NULL, told INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(budget, uid)) STRICT, WITHOUT ROWID;
 CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
 ";
 
 /// What has ended. `used`: what was measured, as JSON; of that by itself, for sums: `cpu_used`, microseconds of cpu time, and `gpu_used`, in how many
 /// thousandths its cards were in use; `idle_times`, how often its cards were found idle, and, when they were taken for that, `given_back`: what was left of
-/// its time limit, in seconds times thousandths of a card. Questions about many runs are answered of the index `run_sums` alone, which has all that they look at.
+/// its time limit, in seconds times thousandths of a card. `cost`: what its cards cost, in millionths. Questions about many runs are answered of the index `run_sums` alone, which has all that they look at.
 const RUNS: &str = "
 CREATE TABLE run(
   job INTEGER NOT NULL, task INTEGER NOT NULL, run INTEGER NOT NULL, tasks TEXT,
@@ -39,20 +40,20 @@ CREATE TABLE run(
   node TEXT, cpus INTEGER NOT NULL, memory INTEGER NOT NULL, cards TEXT,
   qos TEXT, licences TEXT, first_promise INTEGER, last_promise INTEGER, allocated INTEGER,
   rate INTEGER NOT NULL, worth INTEGER NOT NULL, time_limit INTEGER, restarts INTEGER, suspended INTEGER,
-  used TEXT, released INTEGER, name TEXT, array INTEGER, cpu_used INTEGER, gpu_used INTEGER, idle_times INTEGER, given_back INTEGER, crc INTEGER NOT NULL,
+  used TEXT, released INTEGER, name TEXT, array INTEGER, cpu_used INTEGER, gpu_used INTEGER, idle_times INTEGER, given_back INTEGER, cost INTEGER, crc INTEGER NOT NULL,
   PRIMARY KEY(job, task, run)) STRICT, WITHOUT ROWID;
 CREATE INDEX run_user ON run(uid, ended);
 CREATE INDEX run_sums ON run(
   ended, job, task, run, uid, account, partition, node, state, name, again, submitted, allocated, started, suspended,
-  cpus, memory, worth, first_promise, released, cpu_used, gpu_used, idle_times, given_back);
+  cpus, memory, worth, first_promise, released, cpu_used, gpu_used, idle_times, given_back, cost);
 ";
 
 /// How many columns a run has.
-pub(crate) const RUN_COLUMNS: usize = 39;
+pub(crate) const RUN_COLUMNS: usize = 40;
 /// The columns of a run but its checksum, for questions that look at many runs at once.
 pub(crate) const RUN: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
      submitted, started, ended, node, cpus, memory, cards, qos, licences, first_promise, last_promise, allocated, rate, worth, \
-     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used, idle_times, given_back";
+     time_limit, restarts, suspended, used, released, name, array, cpu_used, gpu_used, idle_times, given_back, cost";
 
 /// The same in format 5. What is written here of older formats is never changed.
 const RUN_5: &str = "job, task, run, tasks, uid, account, partition, state, reason, detail, exit_code, signal, again, \
@@ -112,17 +113,20 @@ const FROM_4: [&str; 4] = [
      DROP TABLE run_4; DROP TABLE temp.submission;",
 ];
 
-/// And what makes one of format 5 one of format 6: runs know how often their cards were found idle, and what was given back when they were taken.
+/// And what makes one of format 5 one of format 6: runs know how often their cards were found idle, what was given back when they were taken, and
+/// what they cost; and what was taken of budgets is kept.
 const FROM_5: [&str; 4] = [
-    "DROP INDEX run_user; DROP INDEX run_sums; ALTER TABLE run RENAME TO run_5;",
+    "CREATE TABLE spent(budget TEXT NOT NULL, uid INTEGER NOT NULL, day INTEGER NOT NULL, used INTEGER NOT NULL, told INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(budget, uid)) STRICT, WITHOUT ROWID;
+     DROP INDEX run_user; DROP INDEX run_sums;
+     ALTER TABLE run RENAME TO run_5;",
     RUNS,
-    "INSERT INTO run SELECT {RUN_5}, NULL, NULL, CASE WHEN crc IS row_crc({RUN_5}) THEN 0 ELSE -1 END FROM run_5;",
+    "INSERT INTO run SELECT {RUN_5}, NULL, NULL, NULL, CASE WHEN crc IS row_crc({RUN_5}) THEN 0 ELSE -1 END FROM run_5;",
     "UPDATE run SET crc = row_crc({RUN}) WHERE crc = 0;
      DROP TABLE run_5;",
 ];
 
 /// All tables, and how many of their first columns are their key.
-pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
+pub(crate) const TABLES_AND_KEYS: [(&str, usize); 11] = [
     ("meta", 1),
     ("event", 1),
     ("job", 1),
@@ -132,6 +136,7 @@ pub(crate) const TABLES_AND_KEYS: [(&str, usize); 10] = [
     ("token", 1),
     ("booking", 1),
     ("usage", 2),
+    ("spent", 2),
     ("run", 3),
 ];
 

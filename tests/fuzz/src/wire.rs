@@ -105,6 +105,7 @@ fn ask(ask: &Ask) {
         | Ask::Unreserve { .. }
         | Ask::Reservations
         | Ask::Shares
+        | Ask::Budgets
         | Ask::Metrics
         | Ask::Past(_)
         | Ask::Usage(_)

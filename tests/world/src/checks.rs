@@ -62,6 +62,10 @@ pub(crate) fn same_as_rows(gqd: &Gqd) {
         cluster.jobs().map(|job| serde_json::to_string(&**job).unwrap_or_default()).collect()
     };
     assert_eq!(jobs(&rows), jobs(&gqd.cluster), "the rows are not the state");
+    let spent = |cluster: &gq_cluster::Cluster| -> Vec<_> {
+        cluster.ledger().spent().map(|(purse, spent)| (purse.clone(), *spent)).collect()
+    };
+    assert_eq!(spent(&rows), spent(&gqd.cluster), "what was taken of budgets is not the state");
 }
 
 /// All that ended, ended once, and as it happened.

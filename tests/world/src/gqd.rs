@@ -45,6 +45,12 @@ priority = 10
 idle_after = "1m"
 idle_grace = "0s"
 idle_action = "cancel"
+[[budget]]
+name = "each"
+every_user = true
+card_hours = 0.5
+period = "day"
+when_used_up = "low_priority"
 [[node]]
 name = "ws0"
 [[node]]

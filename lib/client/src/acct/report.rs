@@ -242,7 +242,10 @@ fn tables(report: &Report, header: bool, out: &mut Out) -> Result<(), Trouble> {
             out.put("\n")?;
         }
         let mut columns = vec![Column::new(Said::Name, head)];
-        columns.extend(COLUMNS.map(|(said, head)| Column { right: true, ..Column::new(said, head) }));
+        let has_costs = lines.iter().any(|line| line.usage.cost.is_some());
+        let cost = has_costs.then_some((Said::Use(Part::Cost), "COST"));
+        let said = COLUMNS.into_iter().chain(cost);
+        columns.extend(said.map(|(said, head)| Column { right: true, ..Column::new(said, head) }));
         let mut table = Table::new(columns, header);
         table.print(lines, out, |said, line, text| text.push_str(&cell(said, line)), |_, _| None)?;
     }

@@ -26,7 +26,7 @@ pub(super) fn usage_command() -> Command {
         .long_about(
             "Sums up what runs held, every attempt of a task: from when they were given it to their end. A slice or a share counts as its part of a \
              card. A run counts as a whole where it ended, and what still runs does not count yet. USED says how much of what was measured was in \
-             use. Without --start it begins with this month; by month, with this year.",
+             use. COST is there when cards have prices, and what a run cost is what they were when it was given its cards. Without --start it begins with this month; by month, with this year.",
         )
         .disable_help_flag(true)
         .arg(by::by_option("user"))
@@ -85,10 +85,12 @@ pub(super) enum Part {
     Reclaimed,
     /// Hours of cards that were left of their time limits.
     GivenBack,
+    /// What the cards cost.
+    Cost,
 }
 
 /// The columns behind the keys, with their keys in JSON and CSV.
-const PARTS: [(Part, &str, &str); 10] = [
+const PARTS: [(Part, &str, &str); 11] = [
     (Part::Runs, "RUNS", "runs"),
     (Part::Again, "AGAIN", "again"),
     (Part::CardHours, "CARD-HOURS", "card_hours"),
@@ -99,6 +101,7 @@ const PARTS: [(Part, &str, &str); 10] = [
     (Part::Idle, "IDLE", "idle_runs"),
     (Part::Reclaimed, "RECLAIMED", "reclaimed_runs"),
     (Part::GivenBack, "BACK-HOURS", "reclaimed_card_hours"),
+    (Part::Cost, "COST", "cost"),
 ];
 
 const HOUR: f64 = 3600.0;
@@ -118,6 +121,7 @@ pub(super) fn figure(part: Part, sum: &UsageView) -> Option<f64> {
         Part::Idle => Some(sum.idle as f64),
         Part::Reclaimed => Some(sum.reclaimed as f64),
         Part::GivenBack => Some(sum.given_back as f64 / 1e3 / HOUR),
+        Part::Cost => sum.cost.map(|cost| cost as f64 / 1e6),
     }
 }
 
@@ -128,6 +132,10 @@ pub(super) fn cell(part: Part, sum: &UsageView) -> String {
         (_, None) => "-".to_owned(),
         (Part::Runs | Part::Again | Part::Idle | Part::Reclaimed, Some(count)) => format!("{count:.0}"),
         (Part::CardsUsed | Part::CpusUsed, Some(part)) => percent((part * 1e3).round() as u64),
+        (Part::Cost, Some(cost)) => {
+            let currency = sum.currency.as_ref().map(|name| format!(" {name}"));
+            format!("{cost:.2}{}", currency.unwrap_or_default())
+        }
         (_, Some(hours)) => format!("{hours:.2}"),
     }
 }
@@ -152,9 +160,11 @@ fn print(words: &ArgMatches, by: &[By], sums: &[UsageView], out: &mut Out) -> Re
     }
     let mut columns: Vec<Column<Part>> =
         by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
-    // Where nobody looks for idle cards there is nothing to tell of them.
-    let is_told = |part| {
-        !matches!(part, Part::Idle | Part::Reclaimed | Part::GivenBack) || sums.iter().any(|sum| sum.idle > 0)
+    // Where nobody looks for idle cards there is nothing to tell of them, nor of costs without a price.
+    let is_told = |part| match part {
+        Part::Idle | Part::Reclaimed | Part::GivenBack => sums.iter().any(|sum| sum.idle > 0),
+        Part::Cost => sums.iter().any(|sum| sum.cost.is_some()),
+        _ => true,
     };
     let parts = PARTS.into_iter().filter(|(part, ..)| is_told(*part));
     columns.extend(parts.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
@@ -184,6 +194,7 @@ pub(super) fn row(by: &[By], sum: &UsageView) -> Map<String, Value> {
     }
     row.insert("idle_runs".into(), sum.idle.into());
     row.insert("reclaimed_runs".into(), sum.reclaimed.into());
+    row.insert("currency".into(), sum.currency.clone().map_or(Value::Null, Value::from));
     row
 }
 
@@ -206,10 +217,12 @@ mod tests {
             idle: 2,
             reclaimed: 1,
             given_back: 1_800_000,
+            cost: Some(1_500_000),
+            currency: Some("EUR".into()),
             ..UsageView::default()
         };
         let said: Vec<String> = PARTS.iter().map(|(part, ..)| cell(*part, &sum)).collect();
-        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00", "2", "1", "0.50"]);
+        assert_eq!(said, ["3", "1", "1.00", "25%", "2.50", "-", "2.00", "2", "1", "0.50", "1.50 EUR"]);
         assert_eq!((cell(Part::Key(0), &sum), cell(Part::Key(1), &sum)), ("ann".into(), "-".into()));
         assert_eq!([number(0.25), number(2.0), number(100.0)], ["0.25", "2", "100"]);
     }

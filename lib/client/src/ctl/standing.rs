@@ -68,6 +68,7 @@ struct Priority<'a> {
     partition_priority: i64,
     qos_priority: i64,
     nice: i64,
+    budget: i64,
     total: i64,
 }
 
@@ -84,6 +85,7 @@ impl<'a> Priority<'a> {
             partition_priority: view.partition,
             qos_priority: view.qos,
             nice: view.nice,
+            budget: view.budget,
             total: view.total,
         }
     }
@@ -334,6 +336,7 @@ mod tests {
             partition: 4,
             qos: 5,
             nice: -6,
+            budget: 0,
             total: 3,
         };
         let cells: Vec<String> = priority_columns()

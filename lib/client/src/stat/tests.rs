@@ -259,7 +259,15 @@ fn answered(
 }
 
 fn jobs(jobs: Vec<JobView>, more: bool) -> Reply {
-    Reply::Jobs { jobs, unknown: vec![], degraded: None, explained: vec![], arrays: vec![], more }
+    Reply::Jobs {
+        jobs,
+        unknown: vec![],
+        degraded: None,
+        budgets: vec![],
+        explained: vec![],
+        arrays: vec![],
+        more,
+    }
 }
 
 #[test]
@@ -309,6 +317,7 @@ fn unknown_ids_are_code_4_and_the_known_are_shown_all_the_same() {
         jobs: vec![waiting()],
         unknown,
         degraded: Some("full".into()),
+        budgets: vec![],
         explained: vec![],
         arrays: vec![],
         more: false,
@@ -388,6 +397,7 @@ fn what_a_job_waits_for_is_told_with_who_has_it_and_what_would_help() {
         jobs: vec![waiting()],
         unknown: vec![],
         degraded: None,
+        budgets: vec![],
         explained: vec![explained.clone()],
         arrays: vec![],
         more: false,

@@ -77,6 +77,9 @@ pub(crate) const fn meaning(reason: Reason) -> &'static str {
         Reason::CardMinutes => {
             "its account has used up its card-minutes: they come back as its use grows old (gqctl shares)"
         }
+        Reason::Budget => {
+            "the budget of card-hours of its account or user is used up: it starts when that begins anew (gqacct budgets)"
+        }
         Reason::Licences => "licences that it asks for are in use by other jobs",
         Reason::Reservation => {
             "its advance reservation is not open, or one of others would begin before it could end: see gqctl reservations"

@@ -254,6 +254,7 @@ impl History {
                     cards,
                     exclusive,
                     rate,
+                    price: None,
                     promised,
                     own_limit: None,
                     at,

@@ -63,6 +63,7 @@ fn allocations(cluster: &Cluster, key: RunKey, events: &mut Vec<Event>) {
             cards,
             exclusive,
             rate: 0,
+            price: None,
             promised: None,
             own_limit: None,
             at: Timestamp(0),

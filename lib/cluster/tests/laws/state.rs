@@ -73,6 +73,7 @@ fn rows(live: &Cluster) -> Rows {
         nodes: by_name(live).iter().map(|node| on_disk::<Node>(node)).collect(),
         bookings: live.bookings().map(|booking| on_disk::<Booking>(booking)).collect(),
         usage: live.ledger().usage().map(|((account, uid), usage)| (account.clone(), *uid, *usage)).collect(),
+        spent: live.ledger().spent().map(|(purse, spent)| (purse.clone(), *spent)).collect(),
     }
 }
 

@@ -73,6 +73,7 @@ fn give(cluster: &mut Cluster, job: u64, cards: Vec<CardUse>) -> Result<(), Ille
         cards,
         exclusive: false,
         rate: 500,
+        price: None,
         promised: None,
         own_limit: None,
         at: NOW,

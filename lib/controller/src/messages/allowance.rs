@@ -45,14 +45,15 @@ impl Allowance {
 fn subject(note: &Note) -> Option<&Subject> {
     match &note.what {
         What::Job(_, subject) | What::LeftOut(subject) => Some(subject),
-        What::Node(..) => None,
+        What::Node(..) | What::Budget(_) => None,
     }
 }
 
 impl Allowances {
     /// Whether the user may get this message; else it is counted.
     pub(crate) fn may(&mut self, note: &Arc<Note>, now: Instant) -> bool {
-        let Some(subject) = subject(note) else { return false };
+        // Of a budget there are a few in each period.
+        let Some(subject) = subject(note) else { return matches!(note.what, What::Budget(_)) };
         let own = self.0.entry(subject.uid).or_insert(Allowance { left: BURST, since: now, out: None });
         own.ripen(now);
         if own.take() {

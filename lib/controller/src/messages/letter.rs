@@ -1,6 +1,9 @@
 //! Messages to users as mail: head and text. Whatever users typed is made harmless in the head, and shown as it is meant in the text.
 
-use super::note::{Happened, Note, Subject, Tasks, What};
+use super::{
+    budget::News,
+    note::{Happened, Note, Subject, Tasks, What},
+};
 use gq_cluster::Idleness;
 use gq_model::{JobState, Seconds, Timestamp, Used, parse_recipients};
 use jiff::{ZonedDateTime, tz::TimeZone};
@@ -41,7 +44,11 @@ impl Origin {
     /// When what he is called is no address.
     fn recipients(&self, subject: &Subject) -> Result<String, String> {
         let asked = subject.spec.mail.as_ref().and_then(|mail| mail.to.as_deref());
-        let names = asked.unwrap_or(&subject.user);
+        self.known(asked.unwrap_or(&subject.user))
+    }
+
+    /// Names as addresses.
+    fn known(&self, names: &str) -> Result<String, String> {
         let all = parse_recipients(names).map_err(|e| format!("{names:?} gets no messages: {e}"))?;
         Ok(all.into_iter().map(|name| self.address(name)).collect::<Vec<_>>().join(", "))
     }
@@ -51,27 +58,35 @@ impl Origin {
     /// # Errors
     /// When it is for nobody.
     pub(crate) fn message(&self, note: &Note, left_out: u64) -> Result<Vec<u8>, String> {
-        let (topic, text, subject) = match &note.what {
-            What::Job(happened, subject) => {
-                (topic(*happened, subject), body(*happened, subject, &self.cluster), subject)
-            }
-            What::LeftOut(subject) => {
-                ("messages were left out".to_owned(), "Too many messages at a time.\n".to_owned(), subject)
+        let (topic, text, to) = match &note.what {
+            What::Job(happened, subject) => (
+                topic(*happened, subject),
+                body(*happened, subject, &self.cluster),
+                self.recipients(subject)?,
+            ),
+            What::LeftOut(subject) => (
+                "messages were left out".to_owned(),
+                "Too many messages at a time.\n".to_owned(),
+                self.recipients(subject)?,
+            ),
+            What::Budget(news) => {
+                let topic = format!("{} % of budget {} are used", news.percent, news.budget);
+                (topic, of_budget(news), self.known(&news.to)?)
             }
             What::Node(..) => return Err("nobody gets messages about nodes".into()),
         };
         let title = match &note.what {
-            What::Job(..) => {
+            What::Job(_, subject) => {
                 format!("gq job {} ({}) of {}: {topic}", subject.name(), subject.spec.name, self.cluster)
             }
-            What::LeftOut(_) | What::Node(..) => format!("gq of {}: {topic}", self.cluster),
+            What::LeftOut(_) | What::Node(..) | What::Budget(_) => format!("gq of {}: {topic}", self.cluster),
         };
         let mut message = format!(
             "From: \"gq {}\" <{}>\nTo: {}\nSubject: {}\nDate: {}\nMessage-ID: <{}.{}@{}>\nAuto-Submitted: auto-generated\n\
              MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{text}",
             self.cluster,
             self.address(&self.from),
-            self.recipients(subject)?,
+            to,
             head_value(&title),
             date(note.at),
             note.at.0,
@@ -178,6 +193,22 @@ fn body(happened: Happened, subject: &Subject, cluster: &str) -> String {
             "\nOne message for the whole array: --mail-type=ARRAY_TASKS asks for one about each task.\n",
         );
     }
+    text
+}
+
+/// What is said of a budget.
+fn of_budget(news: &News) -> String {
+    let mut text = format!("{}.\n\n{}\n\n", shown(&news.sentence()), news.what_follows());
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{:<18}{}", format!("{name}:"), shown(&value));
+    };
+    line("Budget", news.budget.clone());
+    line("Of", news.whose());
+    line("Used", format!("{} card-hours", news.used));
+    line("There are", format!("{} card-hours", news.most));
+    line("Since", local(news.from));
+    line("Begins anew", local(news.until));
+    text.push_str("\ngqacct budgets tells of all budgets, gqacct usage of who used what.\n");
     text
 }
 

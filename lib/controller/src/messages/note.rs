@@ -1,5 +1,6 @@
 //! Notes: one thing that happened to a job or a node, with all that may be told of it. How it is told, `letter` and `notice` know.
 
+use super::budget::News;
 use gq_cluster::{Idleness, Job, NewJob, Payer, Run, Shape};
 use gq_model::{
     CardUse, End, IndexSet, JobId, JobSpec, JobState, MailOn, MiB, NodeName, Outcome, PatternFields, RunKey,
@@ -29,6 +30,8 @@ pub(crate) enum What {
     LeftOut(Box<Subject>),
     /// Something to a node.
     Node(NodeName, Change),
+    /// So much of a budget is used.
+    Budget(Box<News>),
 }
 
 /// What happens to jobs.

@@ -1,6 +1,9 @@
 //! Notices: what happened as JSON, for the notify program. The form is told in gq(7); fields are added, and none changes its meaning.
 
-use super::note::{Change, Happened, Note, Subject, Tasks, What};
+use super::{
+    budget::News,
+    note::{Change, Happened, Note, Subject, Tasks, What},
+};
 use gq_model::{Epoch, NodeName, TaskIndex, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -9,9 +12,12 @@ const VERSION: u32 = 1;
 
 /// One line of JSON; none for what is told by mail alone.
 pub(crate) fn line(note: &Note, cluster: &str, life: Epoch) -> Option<Vec<u8>> {
-    let (event, job, node) = match &note.what {
-        What::Job(happened, subject) => (job_event(*happened), Some(job(subject)), None),
-        What::Node(name, change) => (node_event(change), None, Some(node(name, change))),
+    let (event, key, about) = match &note.what {
+        What::Job(happened, subject) => (job_event(*happened), "job", job(subject)),
+        What::Node(name, change) => (node_event(change), "node", node(name, change)),
+        What::Budget(news) => {
+            (if news.percent < 100 { "budget_80" } else { "budget_100" }, "budget", budget(news))
+        }
         What::LeftOut(_) => return None,
     };
     let mut notice = json!({
@@ -22,8 +28,7 @@ pub(crate) fn line(note: &Note, cluster: &str, life: Epoch) -> Option<Vec<u8>> {
         "event": event,
     });
     if let Some(all) = notice.as_object_mut() {
-        all.extend(job.map(|job| ("job".to_owned(), job)));
-        all.extend(node.map(|node| ("node".to_owned(), node)));
+        all.insert(key.to_owned(), about);
         if let What::Job(Happened::TimeLimit(percent), _) = &note.what {
             all.insert("percent".to_owned(), (*percent).into());
         }
@@ -62,6 +67,22 @@ fn node(name: &NodeName, change: &Change) -> Value {
         Change::Resumed | Change::Up | Change::Lost => None,
     };
     json!({"name": name, "reason": reason})
+}
+
+fn budget(news: &News) -> Value {
+    let hours = |time: gq_model::CardTime| time.0 as f64 / gq_model::CardTime::HOUR.0 as f64;
+    json!({
+        "name": news.budget,
+        "account": news.account,
+        "user": news.user,
+        "percent": news.percent,
+        "used": hours(news.used),
+        "card_hours": hours(news.most),
+        "period": news.period.name(),
+        "from": seconds(news.from),
+        "until": seconds(news.until),
+        "when_used_up": news.then.name(),
+    })
 }
 
 fn job(subject: &Subject) -> Value {

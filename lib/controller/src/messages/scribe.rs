@@ -1,6 +1,9 @@
 //! The scribe: reads what of a turn's steps is to be told, and to whom. In the state's own thread, so that it only looks and never waits.
 
-use super::note::{Change, Happened, Note, Subject, Tasks, What, each_task, wants, wants_end, wants_warning};
+use super::{
+    budget::News,
+    note::{Change, Happened, Note, Subject, Tasks, What, each_task, wants, wants_end, wants_warning},
+};
 use gq_cluster::{Cluster, Event, Job, Link, Next, Run};
 use gq_engine::Step;
 use gq_model::{End, IndexSet, JobId, JobState, MailOn, Outcome, RunKey, Stage, TaskIndex, Timestamp};
@@ -116,6 +119,18 @@ impl Scribe {
         self.note(at, What::Job(Happened::Waited, Box::new(subject)), (true, notify))
     }
 
+    /// So much of a budget is used: a notice, and a message for each of those it concerns.
+    pub(crate) fn budget(
+        &mut self,
+        at: Timestamp,
+        (news, to): (News, Vec<String>),
+        notify: bool,
+    ) -> Vec<Note> {
+        let messages = to.into_iter().map(|name| (news.to(name), (true, false)));
+        let notice = notify.then(|| (news.to(String::new()), (false, true)));
+        notice.into_iter().chain(messages).map(|(what, how)| self.note(at, what, how)).collect()
+    }
+
     /// Messages were left out, of which this is the last.
     pub(crate) fn left_out(&mut self, last: &Note) -> Option<Note> {
         let (What::Job(_, subject) | What::LeftOut(subject)) = &last.what else { return None };
@@ -178,6 +193,8 @@ impl Scribe {
                     | Event::Stopped { .. }
                     | Event::Promised { .. }
                     | Event::Charged { .. }
+                    | Event::Spent { .. }
+                    | Event::BudgetReached { .. }
                     | Event::Booked(_)
                     | Event::Unbooked { .. }
                     | Event::NodeFound { .. }

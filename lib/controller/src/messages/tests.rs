@@ -1,14 +1,15 @@
 //! Tests of messages and notices: what is told of a turn, to whom, and that nothing users type makes more of it.
 
 use super::{
+    News,
     letter::Origin,
     note::{Happened, Note, Subject, Tasks, What},
     notice,
     scribe::{Scribe, Told},
 };
-use gq_cluster::{Cluster, Event, NewJob};
+use gq_cluster::{Cluster, Event, NewJob, Policy};
 use gq_engine::Step;
-use gq_model::{Epoch, JobId, Timestamp};
+use gq_model::{CardTime, Epoch, JobId, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -97,7 +98,7 @@ impl World {
         let told = self.turn().notes.into_iter().filter(|note| note.mail);
         told.filter_map(|note| match note.what {
             What::Job(happened, subject) => Some((happened, subject.name())),
-            What::LeftOut(_) | What::Node(..) => None,
+            What::LeftOut(_) | What::Node(..) | What::Budget(_) => None,
         })
         .collect()
     }
@@ -197,6 +198,7 @@ fn name(what: &What) -> String {
     match what {
         What::Job(_, subject) | What::LeftOut(subject) => subject.name(),
         What::Node(node, _) => node.to_string(),
+        What::Budget(news) => news.budget.clone(),
     }
 }
 
@@ -393,4 +395,40 @@ fn messages_go_to_whom_the_job_names_or_to_its_user() {
     assert_eq!(to(json!({"on": ["End"]})).unwrap(), "ann@example.org");
     assert_eq!(to(json!({"on": ["End"], "to": "ben,c@d.e"})).unwrap(), "ben@example.org, c@d.e");
     assert!(to(json!({"on": ["End"], "to": "ben\nBcc: x@y"})).is_err());
+}
+
+#[test]
+fn those_whom_a_budget_concerns_are_told_of_it_and_the_notify_program_once() {
+    let mut policy = Policy::plain("lab");
+    policy.budgets.push(gq_cluster::Budget {
+        name: "vision".into(),
+        whose: gq_cluster::Whose::Account("lab".into()),
+        most: CardTime::HOUR,
+        period: gq_model::Period::Day,
+        then: gq_cluster::UsedUp::Refuse,
+        tell: vec!["ann".into(), "ben".into()],
+    });
+    let until = policy.calendar.span(gq_model::Period::Day, Timestamp(NOW)).until;
+    let event = Event::BudgetReached {
+        purse: gq_cluster::Purse { budget: "vision".into(), uid: None },
+        percent: 100,
+        spent: gq_cluster::Spent::default(),
+        used: CardTime(CardTime::HOUR.0 / 4 * 5),
+        until,
+    };
+    let news = News::of(&policy, &Cluster::default(), &[], &event).unwrap();
+    let notes = Scribe::default().budget(Timestamp(NOW), news, true);
+    let how: Vec<(bool, bool)> = notes.iter().map(|note| (note.mail, note.notify)).collect();
+    assert_eq!(how, [(false, true), (true, false), (true, false)]);
+    let line: Value = serde_json::from_slice(&notice::line(&notes[0], "lab", Epoch(4)).unwrap()).unwrap();
+    assert_eq!((&line["event"], &line["budget"]["account"]), (&json!("budget_100"), &json!("lab")));
+    assert_eq!((&line["budget"]["used"], &line["budget"]["card_hours"]), (&json!(1.25), &json!(1.0)));
+    let text = String::from_utf8(origin().message(&notes[1], 0).unwrap()).unwrap();
+    for line in [
+        "To: ann@example.org",
+        "Subject: gq of lab: 100 % of budget vision are used",
+        "budget vision of account lab: 100 % are used: 1.25 of 1 card-hours of this day.",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What holds after every turn: the checks of the world, and whether two states are the same.
 
-use crate::world::World;
+use crate::{budgets::Taken, world::World};
 use gq_cluster::{Cluster, Event, Fate, Ledger, Payer, Place, Shape};
 use gq_engine::{Answer, Input, Keeper};
 use gq_model::{JobId, RunNumber, TaskIndex, Timestamp, Uid};
@@ -39,7 +39,9 @@ impl World {
         self.cluster.check().unwrap();
         assert_same(&self.cluster, &self.disk.load().unwrap());
         let (mut folded, mut runs) = (Cluster::default(), BTreeMap::<(JobId, TaskIndex), RunNumber>::new());
+        let mut taken = Taken::default();
         for event in &self.disk.rows.events {
+            taken.note(&self.policy, &folded, event);
             folded.apply(event).unwrap();
             if let Event::Allocated { key, .. } = event {
                 let last = runs.insert((key.job, key.task), key.run);
@@ -47,6 +49,7 @@ impl World {
             }
         }
         assert_same(&self.cluster, &folded);
+        taken.check(&self.policy, &self.cluster);
         for event in &self.disk.rows.events {
             let Event::Submitted(new) = event else { continue };
             let (job, tasks) = (new.id, new.tasks.len());
@@ -205,6 +208,7 @@ fn queued(cluster: &Cluster) -> Queued {
 fn assert_same_ledger(a: &Ledger, b: &Ledger) {
     assert!(a.payers().eq(b.payers()), "holdings differ");
     assert!(a.usage().eq(b.usage()), "usage differs");
+    assert!(a.spent().eq(b.spent()), "budgets differ");
     assert!(a.licence_ends().eq(b.licence_ends()), "licences differ");
 }
 

@@ -1,6 +1,6 @@
 //! A keeper in memory, whole or absent, and a courier with a drop box and a folder of accepted job files.
 
-use gq_cluster::{Cluster, Event, Job, Next, Node, Stopping, Usage};
+use gq_cluster::{Cluster, Event, Job, Next, Node, Purse, Spent, Stopping, Usage};
 use gq_engine::{
     Answer, ClientId, Courier, Effect, Filing, Keeper, Order, Over, Record, Refusal, RefusalKind, Step,
 };
@@ -16,6 +16,7 @@ pub struct Rows {
     pub nodes: BTreeMap<NodeName, String>,
     pub bookings: BTreeMap<String, String>,
     pub usage: BTreeMap<(Option<String>, Uid), Usage>,
+    pub spent: BTreeMap<Purse, Spent>,
     pub outbox: BTreeMap<NodeName, BTreeMap<Seq, Order>>,
     pub tokens: BTreeMap<Token, (JobId, Uid)>,
     pub events: Vec<Event>,
@@ -41,8 +42,9 @@ impl Disk {
         let bookings = self.rows.bookings.values().map(|row| serde_json::from_str(row).unwrap()).collect();
         let usage = &self.rows.usage;
         let usage = usage.iter().map(|((account, uid), usage)| (account.clone(), *uid, *usage)).collect();
+        let spent = self.rows.spent.iter().map(|(purse, spent)| (purse.clone(), *spent)).collect();
         let last_job = self.rows.last_job;
-        Cluster::restore(gq_cluster::Rows { last_job, jobs, nodes, bookings, usage }).unwrap()
+        Cluster::restore(gq_cluster::Rows { last_job, jobs, nodes, bookings, usage, spent }).unwrap()
     }
 
     /// A job that was accepted, and whose it is.
@@ -90,6 +92,9 @@ impl Disk {
             }
             Event::Charged { account, uid, usage } => {
                 rows.usage.insert((account.clone(), *uid), *usage);
+            }
+            Event::Spent { purse, spent } | Event::BudgetReached { purse, spent, .. } => {
+                rows.spent.insert(purse.clone(), *spent);
             }
             Event::Booked(booking) => {
                 rows.bookings.insert(booking.name.clone(), serde_json::to_string(booking).unwrap());

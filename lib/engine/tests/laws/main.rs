@@ -10,6 +10,7 @@
 mod admission;
 mod books;
 mod bounds;
+mod budgets;
 mod checks;
 mod idle;
 mod keeper;

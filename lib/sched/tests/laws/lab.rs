@@ -166,6 +166,10 @@ impl From<Shape> for Wish {
 impl Lab {
     pub fn new() -> Self {
         let policy = Policy {
+            budgets: Vec::new(),
+            prices: Vec::new(),
+            currency: None,
+            calendar: gq_model::Calendar::default(),
             cluster: "lab".into(),
             partitions: vec![partition("main", None, PartitionState::Up)],
             declared: BTreeMap::default(),
@@ -311,6 +315,7 @@ impl Lab {
             cards,
             exclusive,
             rate,
+            price: None,
             promised,
             own_limit: start.limit,
             at,

@@ -82,6 +82,7 @@ fn read_back(cluster: &Cluster) -> Cluster {
         nodes: nodes.map(|row| serde_json::from_value(row).unwrap()).collect(),
         bookings: cluster.bookings().map(|booking| (**booking).clone()).collect(),
         usage: cluster.ledger().usage().map(|((a, uid), usage)| (a.clone(), *uid, *usage)).collect(),
+        spent: Vec::new(),
     })
     .unwrap()
 }

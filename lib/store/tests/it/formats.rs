@@ -1,8 +1,8 @@
 //! Files of older formats, made of those of this one, and what becomes of them.
 
 use crate::life::{ANN, KEY, Life, allocated, booking, charged, ended, node, submitted};
-use gq_cluster::{Event, Next};
-use gq_model::{CardUsed, JobId, MiB, RunKey, RunNumber, Timestamp, Token, Used};
+use gq_cluster::{Event, Next, Purse, Spent};
+use gq_model::{CardTime, CardUsed, JobId, MiB, RunKey, RunNumber, Timestamp, Token, Uid, Used};
 use gq_store::{Place, StoreError};
 use rusqlite::{Connection, functions::FunctionFlags, types::ValueRef};
 
@@ -41,9 +41,9 @@ fn grow_old(place: &Place, format: i64) {
     let conn = Connection::open(place.database()).unwrap();
     know_checksums(&conn);
     let drop = |column| conn.execute_batch(&format!("ALTER TABLE run DROP COLUMN {column}")).unwrap();
-    conn.execute_batch("DROP INDEX run_sums").unwrap();
+    conn.execute_batch("DROP TABLE spent; DROP INDEX run_sums").unwrap();
     if format == 5 {
-        ["crc", "idle_times", "given_back"].into_iter().for_each(drop);
+        ["crc", "idle_times", "given_back", "cost"].into_iter().for_each(drop);
         conn.execute_batch(&format!(
             "ALTER TABLE run ADD COLUMN crc INTEGER NOT NULL DEFAULT 0; UPDATE run SET crc = row_crc({RUN_5});
              UPDATE meta SET value = 5, crc = row_crc(key, 5) WHERE key = 'format';
@@ -58,8 +58,18 @@ fn grow_old(place: &Place, format: i64) {
          CREATE INDEX run_partition ON run(partition, ended)",
     )
     .unwrap();
-    let columns =
-        ["crc", "used", "released", "name", "array", "cpu_used", "gpu_used", "idle_times", "given_back"];
+    let columns = [
+        "crc",
+        "used",
+        "released",
+        "name",
+        "array",
+        "cpu_used",
+        "gpu_used",
+        "idle_times",
+        "given_back",
+        "cost",
+    ];
     columns.into_iter().for_each(drop);
     conn.execute_batch(&format!(
         "UPDATE run SET account = NULL WHERE account = 'label';
@@ -164,4 +174,34 @@ fn runs_of_a_format_before_are_known_by_name_and_damaged_ones_stay_damaged() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn what_was_taken_of_budgets_is_kept_and_what_runs_cost() {
+    let mut life = Life::first();
+    life.turn(&node());
+    let (own, all) = (purse(Some(ANN)), purse(None));
+    let taken = |purse: &Purse, used| {
+        let spent = Spent { day: 20_820, used: CardTime(used), told: 80 };
+        Event::Spent { purse: purse.clone(), spent }
+    };
+    life.turn(&[taken(&own, 7), taken(&all, 8)]);
+    let mut start = allocated();
+    if let Event::Allocated { price, .. } = &mut start {
+        *price = Some(3_600_000_000);
+    }
+    life.turn(&[submitted(), start, taken(&own, 9)]);
+    life.turn(&[ended(Next::Over)]);
+    let life = life.next();
+    let spent = |purse| life.cluster.spent(purse, 20_820);
+    assert_eq!((spent(&own).used, spent(&all).used, spent(&all).told), (CardTime(9), CardTime(8), 80));
+    assert_eq!(life.cluster.spent(&own, 20_821), Spent { day: 20_821, ..Spent::default() });
+    let reader = Connection::open(life.place.database()).unwrap();
+    let cost = "SELECT cost, ended - allocated FROM run";
+    let (cost, held): (i64, i64) = reader.query_row(cost, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert!(held > 0 && cost == held, "{cost} {held}");
+}
+
+fn purse(uid: Option<Uid>) -> Purse {
+    Purse { budget: "vision".into(), uid }
 }

@@ -151,6 +151,7 @@ pub fn allocated() -> Event {
         cards: vec![CardUse::whole(0, None)],
         exclusive: false,
         rate: 1010,
+        price: None,
         promised: Some(NOW.after(Seconds(3))),
         own_limit: None,
         at: NOW.after(Seconds(5)),

@@ -86,6 +86,7 @@ fn array(life: &mut Life) {
             cards,
             exclusive,
             rate,
+            price: None,
             promised,
             own_limit: None,
             at,

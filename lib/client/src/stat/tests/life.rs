@@ -22,6 +22,7 @@ fn how_far_an_array_is_stands_behind_the_table_for_people_only() {
         jobs: vec![running()],
         unknown: vec![],
         degraded: None,
+        budgets: vec![],
         explained: vec![],
         arrays: vec![array()],
         more: false,
