@@ -2,12 +2,7 @@
 //! runs is added when somebody asks. Never decides what follows.
 
 use crate::{Cluster, Payer, Policy, Run};
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    string::String,
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use gq_model::{CardTime, End, JobId, Outcome, Period, Span, TaskIndex, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +103,14 @@ pub struct Spending {
 }
 
 impl Spending {
+    /// Adds what runs hold and have held in the period.
+    fn hold(&mut self, runs: &Held) {
+        for (since, worth) in runs.values() {
+            let micros = self.at.micros_since((*since).max(self.span.from));
+            self.used = self.used.saturating_add(CardTime::of(u64::from(*worth), micros));
+            self.cards = self.cards.saturating_add(u64::from(*worth));
+        }
+    }
     /// The same some time later, when nothing else has happened and the period is not over.
     #[must_use]
     pub fn as_of(self, now: Timestamp) -> Self {
@@ -261,40 +264,44 @@ impl Cluster {
     /// How a purse of a budget stands.
     pub fn spending(&self, policy: &Policy, budget: &Budget, purse: Purse, now: Timestamp) -> Spending {
         let span = policy.calendar.span(budget.period, now);
-        let spent = self.spent(&purse, span.day);
-        let (mut used, mut cards) = (spent.used, 0u64);
-        let held = self.ledger().purses.held.iter();
-        for (_, runs) in held.filter(|(payer, _)| budget.pays(policy, payer, &purse)) {
-            for (since, worth) in runs.values() {
-                let micros = now.micros_since((*since).max(span.from));
-                used = used.saturating_add(CardTime::of(u64::from(*worth), micros));
-                cards = cards.saturating_add(u64::from(*worth));
+        let mut spending = self.ended(budget, purse, span, now);
+        for (payer, runs) in &self.ledger().purses.held {
+            if budget.pays(policy, payer, &spending.purse) {
+                spending.hold(runs);
             }
         }
-        let (most, then, told) = (budget.most, budget.then, spent.told);
-        Spending { purse, span, used, most, at: now, cards, then, told }
+        spending
     }
 
-    /// How all budgets stand, in their order; of one that everybody has, those of users who have used or hold something.
+    /// How all budgets stand, in their order; of one that everybody has, those of users who have used or hold something. Costs a look at each
+    /// payer who holds cards, and at his runs, for each budget.
     pub fn spendings(&self, policy: &Policy, now: Timestamp) -> Vec<Spending> {
         let mut all = Vec::new();
+        let Purses { held, spent } = &self.ledger().purses;
         for budget in &policy.budgets {
-            let mut purses = BTreeSet::new();
-            match budget.whose {
-                Whose::Account(_) => drop(purses.insert(Purse { budget: budget.name.clone(), uid: None })),
-                Whose::User(uid) => drop(purses.insert(budget.of(uid))),
-                Whose::EveryUser => {
-                    let day = policy.calendar.span(budget.period, now).day;
-                    let purse = &self.ledger().purses;
-                    let spent = purse.spent.iter().filter(|(purse, spent)| {
-                        purse.budget == budget.name && purse.uid.is_some() && spent.day == day
-                    });
-                    purses.extend(spent.map(|(purse, _)| purse.clone()));
-                    purses.extend(purse.held.keys().map(|payer| budget.of(payer.uid)));
-                }
+            let span = policy.calendar.span(budget.period, now);
+            let begin = |purse: Purse| (purse.clone(), self.ended(budget, purse, span, now));
+            let mut stand: BTreeMap<Purse, Spending> = BTreeMap::new();
+            if budget.whose == Whose::EveryUser {
+                let of_it = |(purse, spent): &(&Purse, &Spent)| {
+                    purse.budget == budget.name && purse.uid.is_some() && spent.day == span.day
+                };
+                stand.extend(spent.iter().filter(of_it).map(|(purse, _)| begin(purse.clone())));
+            } else {
+                stand.extend([begin(Purse { budget: budget.name.clone(), uid: None })]);
             }
-            all.extend(purses.into_iter().map(|purse| self.spending(policy, budget, purse, now)));
+            for (payer, runs) in held {
+                let Some(purse) = budget.purse(policy, payer) else { continue };
+                stand.entry(purse).or_insert_with_key(|purse| begin(purse.clone()).1).hold(runs);
+            }
+            all.extend(stand.into_values());
         }
         all
+    }
+
+    /// How a purse of a budget would stand if nothing ran.
+    fn ended(&self, budget: &Budget, purse: Purse, span: Span, at: Timestamp) -> Spending {
+        let Spent { used, told, .. } = self.spent(&purse, span.day);
+        Spending { purse, span, used, most: budget.most, at, cards: 0, then: budget.then, told }
     }
 }

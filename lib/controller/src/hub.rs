@@ -171,9 +171,8 @@ impl Hub {
         ripe.into_iter().chain(plan).chain(acks).chain(probe).chain(lost).fold(NAP, Duration::min)
     }
 
-    /// When the plan wants to look again although nothing happens, or there is something to tell of a budget, and when the grace of a run that makes room is over or a job that waits
-    /// has waited too long. A time that
-    /// was acted upon is not told again.
+    /// When the plan wants to look again although nothing happens, or there is something to tell of a budget; and when the grace of a run that
+    /// makes room or has idle cards is over, or a job that waits has waited too long. A time that was acted upon is not told again.
     fn look_again(&self) -> [Option<Timestamp>; 2] {
         let outlook = Arc::clone(&self.couriers.wall.look().outlook);
         let plan = outlook.look_again.into_iter().chain(outlook.tell_again).min();

@@ -57,6 +57,22 @@ pub(crate) fn ended(
     events
 }
 
+/// How a run ends whose cards were taken back, and what comes after. What it came to by itself stands: a result, a limit of its own. What the signal
+/// or the order made of it is `made`.
+pub(crate) fn stopped(
+    outcome: Outcome,
+    again: bool,
+    made: impl FnOnce(Outcome) -> Outcome,
+) -> (Outcome, Next) {
+    let next = if again { AGAIN } else { Next::Over };
+    match outcome.end {
+        End::Completed | End::Timeout | End::OutOfMemory | End::Deadline => (outcome, Next::Over),
+        // Its node went down under it, so that it never had its grace.
+        End::NodeFail => (outcome, next),
+        End::Failed | End::Cancelled | End::Preempted | End::LaunchFailed => (made(outcome), next),
+    }
+}
+
 /// How a run has ended, by what it came to and what was done to it, and what comes after.
 fn fate(policy: &Policy, spec: &JobSpec, run: &Run, outcome: Outcome, at: Timestamp) -> (Outcome, Next) {
     let held = |by| Next::Again { not_before: None, site_fault: false, retry: false, held: by };

@@ -1,7 +1,7 @@
 //! Idle cards: runs that hold cards and do nothing with them are warned, and after their grace ended, put back or only told of. Never judges
 //! whether cards are idle; their node does.
 
-use crate::{Context, Decision, acts::stop_order, report::live_run, schedule::Orders};
+use crate::{Context, Decision, acts::stop_order, ending::stopped, report::live_run, schedule::Orders};
 use alloc::{format, string::String};
 use gq_cluster::{Cluster, Event, Idle, IdleAction, Job, Link, Next, Policy, Run, Stopping};
 use gq_model::{End, JobSpec, NodeName, Outcome, Reason, Requeue, RunKey, Seconds, Timestamp};
@@ -87,22 +87,13 @@ fn may_run_again(job: &Job, key: RunKey) -> bool {
     job.spec.requeue != Some(Requeue::Never) && times < MAX_AGAIN
 }
 
-/// How a run ends that was ended for its idle cards, and what comes after. What it came to by itself stands.
+/// How a run ends that was ended for its idle cards, and what comes after.
 pub(crate) fn ended(run: &Run, outcome: Outcome, again: bool, at: Timestamp) -> (Outcome, Next) {
-    let next = if again {
-        Next::Again { not_before: None, site_fault: false, retry: false, held: None }
-    } else {
-        Next::Over
-    };
-    match outcome.end {
-        End::Completed | End::Timeout | End::OutOfMemory | End::Deadline => (outcome, Next::Over),
-        End::NodeFail => (outcome, next),
-        End::Failed | End::Cancelled | End::Preempted | End::LaunchFailed => {
-            let detail = run.idle.map_or_else(String::new, |idle| {
-                let span = Seconds(at.micros_since(idle.since) / 1_000_000);
-                format!("its cards had been idle for {span}")
-            });
-            (Outcome { end: End::Cancelled, reason: Reason::IdleCards, detail, ..outcome }, next)
-        }
-    }
+    stopped(outcome, again, |outcome| {
+        let detail = run.idle.map_or_else(String::new, |idle| {
+            let span = Seconds(at.micros_since(idle.since) / 1_000_000);
+            format!("its cards had been idle for {span}")
+        });
+        Outcome { end: End::Cancelled, reason: Reason::IdleCards, detail, ..outcome }
+    })
 }

@@ -1,7 +1,9 @@
 //! Preemption: runs that make room for more important jobs, from the first signal to the end. Never decides who has to; that is the
 //! plan's.
 
-use crate::{Context, Decision, Order, acts::stop_order, report::live_run, schedule::Orders};
+use crate::{
+    Context, Decision, Order, acts::stop_order, ending::stopped, report::live_run, schedule::Orders,
+};
 use gq_cluster::{Cluster, Event, Next, Phase, Stopping};
 use gq_model::{End, EndReason, NodeName, Outcome, Reason, RunKey, SignalTo};
 use gq_sched::Preemption;
@@ -55,20 +57,7 @@ fn node_of(cluster: &Cluster, key: RunKey) -> Option<&NodeName> {
     Some(&cluster.job(key.job)?.runs.get(&key.task)?.node)
 }
 
-/// How a run ends that was to make room, and what comes after. What it came to by itself stands: a result, a limit of its own. What
-/// the signal or the order made of it is the preemption's.
+/// How a run ends that was to make room, and what comes after.
 pub(crate) fn ended(outcome: Outcome, again: bool) -> (Outcome, Next) {
-    let next = if again {
-        Next::Again { not_before: None, site_fault: false, retry: false, held: None }
-    } else {
-        Next::Over
-    };
-    match outcome.end {
-        End::Completed | End::Timeout | End::OutOfMemory | End::Deadline => (outcome, Next::Over),
-        // Its node went down under it, so that it never had its grace.
-        End::NodeFail => (outcome, next),
-        End::Failed | End::Cancelled | End::Preempted | End::LaunchFailed => {
-            (Outcome { end: End::Preempted, reason: Reason::Preempted, ..outcome }, next)
-        }
-    }
+    stopped(outcome, again, |outcome| Outcome { end: End::Preempted, reason: Reason::Preempted, ..outcome })
 }

@@ -114,11 +114,13 @@ impl Runs {
             self.rules.insert(key, rule);
         }
     }
+
     /// The runs of which is judged whether their cards are idle, as far as they are at work.
     pub fn ruled(&self, is_at_work: impl Fn(RunKey) -> bool) -> Vec<Ruled> {
         let ruled = self.rules.iter().filter(|(key, _)| is_at_work(**key));
         ruled.map(|(key, rule)| Ruled { key: *key, rule: *rule, cards: self.held_by(*key).len() }).collect()
     }
+
     /// A run holds its cards no more; returns what it held.
     pub fn release(&mut self, key: RunKey) -> Vec<CardUse> {
         self.held.remove(&key).unwrap_or_default()

@@ -76,6 +76,10 @@ impl CardTime {
         let time = u128::from(cards) * u128::from(micros) / 1000;
         Self(u64::try_from(time).unwrap_or(u64::MAX))
     }
+    /// In card-hours.
+    pub fn hours(self) -> f64 {
+        self.0 as f64 / Self::HOUR.0 as f64
+    }
     /// Adds; stays at the largest value instead of overflowing.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))

@@ -2,15 +2,8 @@
 //! start at once instead. Decides nothing.
 
 use crate::{
-    forecast::forecast,
-    limits::{behind, used_up},
-    memo::learn,
-    need::Need,
-    outlook::Outlook,
-    pass::Pass,
-    place::Ground,
-    planner::Planner,
-    timeline::Load,
+    forecast::forecast, limits::used_up, memo::learn, need::Need, outlook::Outlook, pass::Pass,
+    place::Ground, planner::Planner, timeline::Load,
 };
 use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
 use gq_cluster::{Cluster, Hold, Job, Node, Place, Policy, Shape, Units, UsedUp};
@@ -163,15 +156,14 @@ fn nowhere(cluster: &Cluster, policy: &Policy, shape: &Shape, reason: Reason) ->
 
 /// The budget that is used up, in words, when that holds the job back.
 fn lacking_budget(policy: &Policy, outlook: &Outlook, job: &Job) -> Option<String> {
-    let behind = behind(policy, &outlook.budgets, &job.shape, &job.payer);
-    let barred = || used_up(policy, &outlook.budgets, UsedUp::Refuse, &job.payer);
-    let barred = if job.shape.demand.cards.count > 0 { barred() } else { None };
-    let what = if barred.is_some() {
-        "no job of it that asks for cards starts"
-    } else {
-        "its jobs stand behind all others"
+    if job.shape.demand.cards.count == 0 {
+        return None;
+    }
+    let used_up = |then| used_up(policy, &outlook.budgets, then, &job.payer);
+    let (spending, what) = match used_up(UsedUp::Refuse) {
+        Some(spending) => (spending, "no job of it that asks for cards starts"),
+        None => (used_up(UsedUp::LowPriority)?, "its jobs stand behind all others"),
     };
-    let spending = barred.or(behind)?;
     let (name, used, most) = (&spending.purse.budget, spending.used, spending.most);
     Some(format!(
         "card time: {used} of {most} card-hours of budget {name} are used, and until it begins anew {what}"

@@ -205,6 +205,7 @@ impl Fence {
         reaped
     }
 
+    /// Takes so many at most of the processes that have ended.
     fn take(&mut self, most: usize) -> Reaped {
         let reaped = gq_host::reap_children(most).unwrap_or_else(|e| {
             eprintln!("gqstep {}: its processes cannot be waited for: {e}", self.key);

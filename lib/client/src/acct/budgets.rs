@@ -12,7 +12,7 @@ use crate::{
     trouble::Trouble,
 };
 use clap::{ArgMatches, Command};
-use gq_model::{CardTime, Timestamp};
+use gq_model::Timestamp;
 use gq_proto::{Ask, BudgetView, Reply};
 use serde_json::{Value, json};
 
@@ -131,11 +131,10 @@ fn print(words: &ArgMatches, clock: &Clock, all: &[BudgetView], out: &mut Out) -
 }
 
 fn row(budget: &BudgetView) -> Value {
-    let hours = |time: CardTime| time.0 as f64 / CardTime::HOUR.0 as f64;
     json!({
         "budget": budget.name, "account": budget.account, "user": budget.user, "period": budget.period,
         "from": budget.from.0 as f64 / 1e6, "until": budget.until.0 as f64 / 1e6,
-        "card_hours": hours(budget.most), "used": hours(budget.used),
+        "card_hours": budget.most.hours(), "used": budget.used.hours(),
         "percent": budget.used.percent_of(budget.most), "cards": budget.cards as f64 / 1e3,
         "when_used_up": budget.when_used_up,
     })
@@ -165,6 +164,7 @@ pub(crate) fn told(budget: &BudgetView, clock: &Clock) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gq_model::CardTime;
     use jiff::tz::TimeZone;
 
     #[test]

@@ -70,14 +70,13 @@ fn node(name: &NodeName, change: &Change) -> Value {
 }
 
 fn budget(news: &News) -> Value {
-    let hours = |time: gq_model::CardTime| time.0 as f64 / gq_model::CardTime::HOUR.0 as f64;
     json!({
         "name": news.budget,
         "account": news.account,
         "user": news.user,
         "percent": news.percent,
-        "used": hours(news.used),
-        "card_hours": hours(news.most),
+        "used": news.used.hours(),
+        "card_hours": news.most.hours(),
         "period": news.period.name(),
         "from": seconds(news.from),
         "until": seconds(news.until),
