@@ -10,6 +10,7 @@ mod fit;
 mod json;
 mod picture;
 mod report;
+mod rows;
 mod sheet;
 mod show;
 mod usage;

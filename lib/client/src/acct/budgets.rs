@@ -1,14 +1,10 @@
 //! `gqacct budgets`: how much card time accounts and users have in a period, and how much of it is used. `gqd` counts; it is shown here.
 
-use super::{forms, write_csv};
+use super::{forms, rows::Forms};
 use crate::{
     link::{Link, conf_of},
     out::Out,
-    stat::{
-        clock::Clock,
-        json,
-        table::{Column, Table},
-    },
+    stat::{clock::Clock, table::Column},
     trouble::Trouble,
 };
 use clap::{ArgMatches, Command};
@@ -103,31 +99,22 @@ fn thousandths(count: u64) -> String {
 }
 
 fn print(words: &ArgMatches, clock: &Clock, all: &[BudgetView], out: &mut Out) -> Result<(), Trouble> {
-    if words.get_flag("json") {
-        let rows: Vec<Value> = all.iter().map(row).collect();
-        json::write(out, &json!({ "budgets": rows })).map_err(|e| Trouble::of_output(&e))?;
-        return out.put("\n");
-    }
-    let header = !words.get_flag("noheader");
-    if words.get_flag("csv") {
-        let heads = header.then(|| PARTS.map(|(.., name)| name.to_owned()).to_vec());
-        let line = |budget: &BudgetView| {
-            let cells = PARTS.iter().map(|(part, ..)| match part {
-                Part::Account => budget.account.clone().unwrap_or_default(),
-                Part::User => budget.user.clone().unwrap_or_default(),
-                Part::Percent => budget.used.percent_of(budget.most).to_string(),
-                part => cell(*part, budget, clock),
-            });
-            cells.collect::<Vec<String>>()
-        };
-        let rows: Vec<Vec<String>> = heads.into_iter().chain(all.iter().map(line)).collect();
-        return write_csv(&rows, out);
-    }
+    let value = |part, budget: &BudgetView| match part {
+        Part::Account => budget.account.clone().unwrap_or_default(),
+        Part::User => budget.user.clone().unwrap_or_default(),
+        Part::Percent => budget.used.percent_of(budget.most).to_string(),
+        part => cell(part, budget, clock),
+    };
     let is_number = |part| matches!(part, Part::Hours | Part::Used | Part::Percent | Part::Cards);
-    let columns =
-        PARTS.map(|(part, head, _)| Column { right: is_number(part), ..Column::new(part, head) }).to_vec();
-    let mut table = Table::new(columns, header);
-    table.print(all, out, |part, budget, text| text.push_str(&cell(part, budget, clock)), |_, _| None)
+    let column = |(part, head, _)| Column { right: is_number(part), ..Column::new(part, head) };
+    let forms = Forms {
+        json: &|| json!({ "budgets": all.iter().map(row).collect::<Vec<Value>>() }),
+        names: PARTS.map(|(.., name)| name).to_vec(),
+        line: &|budget: &BudgetView| PARTS.map(|(part, ..)| value(part, budget)).to_vec(),
+        columns: PARTS.map(column).to_vec(),
+        cell: &|part, budget: &BudgetView| cell(part, budget, clock),
+    };
+    forms.print(words, all, out)
 }
 
 fn row(budget: &BudgetView) -> Value {

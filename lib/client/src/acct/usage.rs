@@ -2,22 +2,18 @@
 
 use super::{
     by::{self, By},
-    flag, forms, picking, write_csv,
+    flag, forms, picking,
+    rows::{Forms, key_cell, key_columns, key_names, key_values},
 };
 use crate::{
     link::{Link, conf_of},
     out::Out,
-    stat::{
-        clock::Clock,
-        json,
-        table::{Column, Table},
-        used::percent,
-    },
+    stat::{clock::Clock, table::Column, used::percent},
     trouble::Trouble,
 };
 use clap::{ArgMatches, Command};
 use gq_proto::{Ask, Reply, UsageAsk, UsageView};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The options of `gqacct usage`.
 pub(super) fn usage_command() -> Command {
@@ -128,7 +124,7 @@ pub(super) fn figure(part: Part, sum: &UsageView) -> Option<f64> {
 /// What it says in a cell.
 pub(super) fn cell(part: Part, sum: &UsageView) -> String {
     match (part, figure(part, sum)) {
-        (Part::Key(at), _) => sum.keys.get(at).cloned().flatten().unwrap_or_else(|| "-".to_owned()),
+        (Part::Key(at), _) => key_cell(&sum.keys, at),
         (_, None) => "-".to_owned(),
         (Part::Runs | Part::Again | Part::Idle | Part::Reclaimed, Some(count)) => format!("{count:.0}"),
         (Part::CardsUsed | Part::CpusUsed, Some(part)) => percent((part * 1e3).round() as u64),
@@ -141,35 +137,29 @@ pub(super) fn cell(part: Part, sum: &UsageView) -> String {
 }
 
 fn print(words: &ArgMatches, by: &[By], sums: &[UsageView], out: &mut Out) -> Result<(), Trouble> {
-    if words.get_flag("json") {
-        return print_json(by, sums, out);
-    }
-    let header = !words.get_flag("noheader");
-    if words.get_flag("csv") {
-        let mut rows: Vec<Vec<String>> = Vec::new();
-        if header {
-            let keys = by.iter().map(|(name, ..)| *name).chain(PARTS.map(|(.., name)| name));
-            rows.push(keys.map(str::to_owned).collect());
-        }
-        for sum in sums {
-            let keys = sum.keys.iter().map(|key| key.clone().unwrap_or_default());
-            let figures = PARTS.iter().map(|(part, ..)| figure(*part, sum).map_or_else(String::new, number));
-            rows.push(keys.chain(figures).collect());
-        }
-        return write_csv(&rows, out);
-    }
-    let mut columns: Vec<Column<Part>> =
-        by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
+    let figures = |sum: &UsageView| {
+        PARTS.map(|(part, ..)| figure(part, sum).map_or_else(String::new, number)).into_iter()
+    };
     // Where nobody looks for idle cards there is nothing to tell of them, nor of costs without a price.
     let is_told = |part| match part {
         Part::Idle | Part::Reclaimed | Part::GivenBack => sums.iter().any(|sum| sum.idle > 0),
         Part::Cost => sums.iter().any(|sum| sum.cost.is_some()),
         _ => true,
     };
+    let mut columns = key_columns(by, Part::Key);
     let parts = PARTS.into_iter().filter(|(part, ..)| is_told(*part));
     columns.extend(parts.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
-    let mut table = Table::new(columns, header);
-    table.print(sums, out, |part, sum, text| text.push_str(&cell(part, sum)), |_, _| None)
+    let forms = Forms {
+        json: &|| {
+            let rows: Vec<Value> = sums.iter().map(|sum| Value::Object(row(by, sum))).collect();
+            json!({ "usage": rows })
+        },
+        names: key_names(by).chain(PARTS.map(|(.., name)| name)).collect(),
+        line: &|sum: &UsageView| key_values(&sum.keys).chain(figures(sum)).collect(),
+        columns,
+        cell: &cell,
+    };
+    forms.print(words, sums, out)
 }
 
 /// As short as it is exact to six digits behind the point.
@@ -178,22 +168,16 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn print_json(by: &[By], sums: &[UsageView], out: &mut Out) -> Result<(), Trouble> {
-    let rows: Vec<Value> = sums.iter().map(|sum| Value::Object(row(by, sum))).collect();
-    json::write(out, &serde_json::json!({ "usage": rows })).map_err(|e| Trouble::of_output(&e))?;
-    out.put("\n")
-}
-
 /// A sum with all its keys.
 pub(super) fn row(by: &[By], sum: &UsageView) -> Map<String, Value> {
     let mut row = by::row_of(by, &sum.keys);
-    row.insert("runs".into(), sum.runs.into());
-    row.insert("again".into(), sum.again.into());
-    for (part, _, name) in PARTS.iter().skip(2) {
-        row.insert((*name).to_owned(), figure(*part, sum).map_or(Value::Null, Value::from));
+    for (part, _, name) in PARTS {
+        let value = figure(part, sum).map_or(Value::Null, |figure| match part {
+            Part::Runs | Part::Again | Part::Idle | Part::Reclaimed => Value::from(figure as u64),
+            _ => Value::from(figure),
+        });
+        row.insert(name.to_owned(), value);
     }
-    row.insert("idle_runs".into(), sum.idle.into());
-    row.insert("reclaimed_runs".into(), sum.reclaimed.into());
     row.insert("currency".into(), sum.currency.clone().map_or(Value::Null, Value::from));
     row
 }

@@ -2,16 +2,13 @@
 
 use super::{
     by::{self, By},
-    forms, picking, write_csv,
+    forms, picking,
+    rows::{Forms, key_cell, key_columns, key_names, key_values},
 };
 use crate::{
     link::{Link, conf_of},
     out::Out,
-    stat::{
-        clock::Clock,
-        json,
-        table::{Column, Table},
-    },
+    stat::{clock::Clock, table::Column},
     trouble::Trouble,
 };
 use clap::{ArgMatches, Command};
@@ -123,42 +120,34 @@ pub(super) fn span(micros: u64) -> String {
 
 fn cell(part: Part, waits: &WaitsView) -> String {
     match part {
-        Part::Key(at) => waits.keys.get(at).cloned().flatten().unwrap_or_else(|| "-".to_owned()),
+        Part::Key(at) => key_cell(&waits.keys, at),
         Part::Count => waits.wait.count.to_string(),
         Part::Of(which, of) => figure(which, of, waits).map_or_else(|| "-".to_owned(), span),
     }
 }
 
 fn print(words: &ArgMatches, by: &[By], waits: &[WaitsView], out: &mut Out) -> Result<(), Trouble> {
-    if words.get_flag("json") {
-        let rows: Vec<Value> = waits.iter().map(|one| row(by, one)).collect();
-        let bounds: Vec<u64> = WAIT_BOUNDS.to_vec();
-        json::write(out, &json!({ "waits": rows, "bounds": bounds })).map_err(|e| Trouble::of_output(&e))?;
-        return out.put("\n");
-    }
-    let header = !words.get_flag("noheader");
-    if words.get_flag("csv") {
-        let mut rows: Vec<Vec<String>> = Vec::new();
-        if header {
-            let keys = by.iter().map(|(name, ..)| *name).chain(PARTS.map(|(.., name)| name));
-            rows.push(keys.map(str::to_owned).collect());
-        }
-        for one in waits {
-            let keys = one.keys.iter().map(|key| key.clone().unwrap_or_default());
-            let figures = PARTS.iter().map(|(part, ..)| match part {
-                Part::Of(which, of) => figure(*which, *of, one)
-                    .map_or_else(String::new, |micros| format!("{:.6}", micros as f64 / 1e6)),
-                part => cell(*part, one),
-            });
-            rows.push(keys.chain(figures).collect());
-        }
-        return write_csv(&rows, out);
-    }
-    let mut columns: Vec<Column<Part>> =
-        by.iter().enumerate().map(|(at, (.., head))| Column::new(Part::Key(at), head)).collect();
+    let figures = |one: &WaitsView| {
+        let value = |part| match part {
+            Part::Of(which, of) => figure(which, of, one)
+                .map_or_else(String::new, |micros| format!("{:.6}", micros as f64 / 1e6)),
+            part => cell(part, one),
+        };
+        PARTS.map(|(part, ..)| value(part)).into_iter()
+    };
+    let mut columns = key_columns(by, Part::Key);
     columns.extend(PARTS.map(|(part, head, _)| Column { right: true, ..Column::new(part, head) }));
-    let mut table = Table::new(columns, header);
-    table.print(waits, out, |part, one, text| text.push_str(&cell(part, one)), |_, _| None)
+    let forms = Forms {
+        json: &|| {
+            let rows: Vec<Value> = waits.iter().map(|one| row(by, one)).collect();
+            json!({ "waits": rows, "bounds": WAIT_BOUNDS.to_vec() })
+        },
+        names: key_names(by).chain(PARTS.map(|(.., name)| name)).collect(),
+        line: &|one: &WaitsView| key_values(&one.keys).chain(figures(one)).collect(),
+        columns,
+        cell: &cell,
+    };
+    forms.print(words, waits, out)
 }
 
 pub(super) fn row(by: &[By], waits: &WaitsView) -> Value {
