@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod cards;
+mod ends;
 mod lease;
 mod node;
 mod outbox;

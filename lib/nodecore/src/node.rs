@@ -2,7 +2,8 @@
 
 use crate::{
     Control, Effect, HeadSeen, Identity, Input, LiveRun, Machine, Order, Record, Report, Serves, Stop,
-    StopWhy, TurnAway,
+    TurnAway,
+    ends::{boot_lost, memory_lost, stopped},
     lease::Lease,
     outbox::Outbox,
     run::{After, Run, Stage},
@@ -47,7 +48,7 @@ pub struct Node {
     /// Why nothing can be started: as it was told last, and as it is.
     pub(crate) trouble: (Option<String>, Option<String>),
     /// Whether the site has an epilog: supervisors run it.
-    has_epilog: bool,
+    pub(crate) has_epilog: bool,
 }
 
 impl Node {
@@ -492,65 +493,6 @@ impl Node {
         }
     }
 
-    /// An end that the node itself decided.
-    fn end(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
-        self.end_with(key, outcome, at, None, todo);
-    }
-
-    /// An end of a run that may have begun and whose supervisor was killed before it could do what the site wants done then.
-    fn end_unattended(&mut self, key: RunKey, outcome: Outcome, at: Timestamp, todo: &mut Vec<Effect>) {
-        let epilog =
-            self.has_epilog.then(|| format!("the supervisor of run {key} was killed: no epilog was run"));
-        self.end_with(key, outcome, at, epilog, todo);
-    }
-
-    fn end_with(
-        &mut self,
-        key: RunKey,
-        mut outcome: Outcome,
-        at: Timestamp,
-        epilog: Option<String>,
-        todo: &mut Vec<Effect>,
-    ) {
-        let run = self.runs.get(&key);
-        let (started, ended) = (run.and_then(|r| r.started), run.and_then(|r| r.exited).unwrap_or(at));
-        let released = run.and_then(|run| run.boot).map(|_| at);
-        outcome.measured(|used| used.released = released);
-        let record = Record::Ended { key, outcome: outcome.clone(), started, ended, epilog: epilog.clone() };
-        todo.push(Effect::Append(record));
-        self.over(key, Report::Ended { key, outcome, started, ended, epilog }, todo);
-    }
-
-    /// A start that the node itself refused.
-    fn refuse(&mut self, key: RunKey, fault: Fault, reason: Reason, detail: String, todo: &mut Vec<Effect>) {
-        todo.push(Effect::Append(Record::Refused { key, fault, reason, detail: detail.clone() }));
-        self.over(key, Report::Refused { key, fault, reason, detail }, todo);
-    }
-
-    /// A run is over, by the node's word or by its supervisor's. If it held cards, they are looked at before anybody hears of it.
-    fn over(&mut self, key: RunKey, end: Report, todo: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get_mut(&key).filter(|run| !run.has_ended()) else { return };
-        run.assignment = None;
-        if run.has_cards && matches!(end, Report::Ended { .. }) {
-            run.stage = Stage::Vacating(end);
-            return todo.push(Effect::Vacate(key));
-        }
-        self.say_end(key, end, todo);
-    }
-
-    /// Says the end of a run. Its task's next run, if one waits, may begin.
-    pub(crate) fn say_end(&mut self, key: RunKey, end: Report, todo: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get_mut(&key) else { return };
-        run.stage = Stage::Over { end: end.clone(), seq: None };
-        if self.joined {
-            self.outbox.push(end);
-        }
-        let waiting = self.runs.range(task_of(key)).find(|(_, run)| !run.is_over());
-        if let Some((next, Run { stage: Stage::Held, .. })) = waiting {
-            self.go(*next, todo);
-        }
-    }
-
     /// Whether an earlier run of the same task is not over.
     pub(crate) fn earlier_lives(&self, key: RunKey) -> bool {
         self.runs.range(task_of(key)).take_while(|(k, _)| **k < key).any(|(_, run)| !run.is_over())
@@ -580,29 +522,10 @@ impl Node {
 }
 
 /// The keys of all runs of the task of `key`.
-const fn task_of(key: RunKey) -> core::ops::RangeInclusive<RunKey> {
+pub(crate) const fn task_of(key: RunKey) -> core::ops::RangeInclusive<RunKey> {
     RunKey { run: RunNumber(0), ..key }..=RunKey { run: RunNumber(u32::MAX), ..key }
 }
 
 const fn next(seq: Seq) -> Seq {
     Seq(seq.0.saturating_add(1))
-}
-
-fn boot_lost() -> Outcome {
-    Outcome::without_exit(End::NodeFail, Reason::NodeFailure, "the machine was booted again")
-}
-
-fn memory_lost() -> Outcome {
-    let detail = "this node has lost its log since";
-    Outcome::without_exit(End::NodeFail, Reason::NodeFailure, detail)
-}
-
-fn stopped(why: StopWhy) -> Outcome {
-    match why {
-        StopWhy::Cancel => Outcome::without_exit(End::Cancelled, Reason::Cancelled, ""),
-        StopWhy::Requeue => Outcome::without_exit(End::Cancelled, Reason::Requeued, ""),
-        StopWhy::Stray => {
-            Outcome::without_exit(End::Cancelled, Reason::Cancelled, "gqd did not know this run")
-        }
-    }
 }

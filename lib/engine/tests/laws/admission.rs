@@ -2,7 +2,8 @@
 
 use crate::{
     node::card,
-    world::{ANN, BOB, ROOT, World, partition, refusal, spec},
+    site::partition,
+    world::{ANN, BOB, ROOT, World, refusal, spec},
 };
 use gq_cluster::{Access, Job, Limits, Memory, Partition};
 use gq_engine::{Actor, Answer, Input, RefusalKind};

@@ -21,5 +21,6 @@ mod parts;
 mod preemption;
 mod random;
 mod rights;
+mod site;
 mod stories;
 mod world;
