@@ -235,10 +235,11 @@ fn a_full_tmp_is_nothing_to_daemons_hooks_and_supervisors() {
     }
     let conf = fs::read_to_string(lab.conf()).unwrap();
     fs::write(lab.conf(), format!("{conf}\n[hooks]\nprolog_dir = \"{}\"\n", hooks.display())).unwrap();
-    // A full one of its own, in which the lab's folder is where it was.
-    let full = "d=\"$0\"; t=\"$d/tmp\"; mkdir -p \"$t\" && mount -t tmpfs -o size=64k,mode=1777 none \"$t\" && \
-                mkdir \"$t/${d##*/}\" && mount --bind \"$d\" \"$t/${d##*/}\" && mount --rbind \"$t\" /tmp && \
-                { head -c 100000 /dev/zero >/tmp/filling 2>&-; exec \"$@\"; }";
+    // A full one of its own, in which the lab's folder is where it was, and gq's programs if they were built in `/tmp`.
+    let full = "t=\"$0/tmp\"; mkdir -p \"$t\" && mount -t tmpfs -o size=64k,mode=1777 none \"$t\" && \
+                for d in \"$0\" \"${1%/*}\"; do case \"$d\" in \
+                /tmp/*) mkdir -p \"$t/${d#/tmp/}\" && mount --bind \"$d\" \"$t/${d#/tmp/}\" || exit 1;; esac; done; \
+                mount --rbind \"$t\" /tmp && { head -c 100000 /dev/zero >/tmp/filling 2>&-; exec \"$@\"; }";
     let wrapper = ["unshare", "--mount", "sh", "-c", full, lab.dir().to_str().unwrap()];
     lab.gqd.launch_under(&wrapper, &["--init"]);
     lab.gqd.wait_for_answer();

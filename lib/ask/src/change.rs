@@ -37,6 +37,7 @@ pub static ANEW: &[Anew] = &[
     Anew { option: "deadline", takes: "TIME", keys: &["Deadline"], read: deadline, help: "By when they must have ended, of jobs that wait; none: whenever" },
     Anew { option: "name", takes: "NAME", keys: &["Name", "JobName"], read: |text, _| Ok(Change::Name(values::name(text)?)), help: "Their name" },
     Anew { option: "comment", takes: "TEXT", keys: &["Comment"], read: |text, _| Ok(Change::Comment(values::comment(text)?)), help: "Their comment; an empty one takes it away" },
+    Anew { option: "idle-ok", takes: "REASON", keys: &["IdleOk"], read: |text, _| idle_ok(text), help: "Why their cards may be idle, also of jobs that run, where the partition takes that as an excuse; an empty one takes it away" },
     Anew { option: "requeue", takes: "yes|no|on-lost", keys: &["Requeue"], read: |text, _| Ok(Change::Requeue(requeue(text)?)), help: "Whether they may run again by themselves; on-lost counts from their next run on" },
 ];
 
@@ -151,6 +152,10 @@ fn stranger(key: &str) -> AskError {
 
 fn is_none(text: &str) -> bool {
     text.is_empty() || text.eq_ignore_ascii_case("none")
+}
+
+fn idle_ok(text: &str) -> Result<Change, Problem> {
+    Ok(Change::IdleOk(if text.is_empty() { String::new() } else { values::excuse(text)? }))
 }
 
 fn requeue(text: &str) -> Result<Requeue, Problem> {

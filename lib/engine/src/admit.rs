@@ -255,7 +255,7 @@ fn may_share(policy: &Policy, partition: &Partition, spec: &JobSpec) -> Result<(
 }
 
 /// Whether the partition takes an excuse for idle cards, when one is given. Where nobody looks for them it does no harm.
-fn may_be_idle(partition: &Partition, spec: &JobSpec) -> Result<(), Refusal> {
+pub(crate) fn may_be_idle(partition: &Partition, spec: &JobSpec) -> Result<(), Refusal> {
     if spec.idle_ok.is_none() || partition.idle.is_none_or(|idle| idle.may_excuse) {
         return Ok(());
     }

@@ -45,8 +45,25 @@ pub(crate) fn forgotten(cluster: &Cluster, node: &NodeName) -> impl Iterator<Ite
     let runs = cluster.node(node).into_iter().flat_map(|node| node.runs());
     runs.filter_map(|(job, task)| {
         let job = cluster.job(job)?;
-        let key = job.run_key(task)?;
-        job.runs.get(&task)?.idle.map(|_| Event::IdleOver { key })
+        let (key, run) = (job.run_key(task)?, job.runs.get(&task)?);
+        // Why it is being ended is told when it has ended.
+        run.idle.filter(|_| run.stopping.is_none()).map(|_| Event::IdleOver { key })
+    })
+}
+
+/// What becomes of the runs of a job that were found idle, now that something else is asked of it: excused, they are let be; excused no longer,
+/// they get their grace from now on.
+pub(crate) fn counted_anew(
+    policy: &Policy,
+    context: &Context,
+    job: &Job,
+    spec: &JobSpec,
+) -> impl Iterator<Item = Event> {
+    let rule = rule(policy, &job.shape.partition, spec).filter(|idle| idle.action != IdleAction::Report);
+    let due = rule.map(|idle| context.now.after(idle.grace));
+    job.runs.iter().filter(|(_, run)| run.stopping.is_none()).filter_map(move |(task, run)| {
+        let other = run.idle?.due.is_some() != due.is_some();
+        job.run_key(*task).filter(|_| other).map(|key| Event::IdleDue { key, due })
     })
 }
 

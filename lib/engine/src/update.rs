@@ -3,6 +3,7 @@
 use crate::{
     Actor, Context, Decision, Order, Past, Refusal, RefusalKind, admit,
     dependency::{conditions, give_up, leads_to},
+    idle,
     schedule::Orders,
 };
 use alloc::{format, string::String, sync::Arc};
@@ -48,6 +49,15 @@ fn commented(text: &str) -> Result<Option<String>, Refusal> {
     Ok(Some(String::from(text)).filter(|text| !text.is_empty()))
 }
 
+/// Why cards may be idle; an empty reason is none.
+fn excused(text: &str) -> Result<Option<String>, Refusal> {
+    if text.len() > MAX_NAME || text.chars().any(char::is_control) {
+        let text = format!("a reason has at most {MAX_NAME} bytes, and no control characters");
+        return Err(Refusal::new(RefusalKind::Usage, text));
+    }
+    Ok(Some(String::from(text)).filter(|text| !text.is_empty()))
+}
+
 impl Update<'_> {
     /// Decides the changes of one job; all of them or none.
     pub(crate) fn decide(
@@ -83,6 +93,11 @@ impl Update<'_> {
                 }
                 Change::Name(name) => draft.spec.name = named(name)?,
                 Change::Comment(text) => draft.spec.comment = commented(text)?,
+                Change::IdleOk(excuse) => {
+                    draft.spec.idle_ok = excused(excuse)?;
+                    let partition = self.policy.partition(&job.shape.partition);
+                    partition.map_or(Ok(()), |partition| admit::may_be_idle(partition, &draft.spec))?;
+                }
                 Change::Begin(at) => {
                     draft.spec.begin = *at;
                     let later = at.filter(|at| *at > self.context.now);
@@ -114,6 +129,7 @@ impl Update<'_> {
         }
         if spec != *job.spec {
             self.amend(job, Amendment::Spec(Arc::new(spec.clone())), &mut drafted);
+            drafted.events.extend(idle::counted_anew(self.policy, self.context, job, &spec));
         }
         let other_times = (spec.deadline, spec.begin) != (job.spec.deadline, job.spec.begin);
         if (moved || limit.is_some()) && !job.waiting.is_empty() {

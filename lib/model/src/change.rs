@@ -25,6 +25,8 @@ pub enum Change {
     Name(String),
     /// Its comment; empty means none.
     Comment(String),
+    /// Why its cards may be idle; empty means they may not.
+    IdleOk(String),
     /// Not to be started before; none means at any time.
     Begin(Option<Timestamp>),
     /// By when it must have ended; none means whenever.

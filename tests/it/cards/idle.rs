@@ -171,6 +171,20 @@ fn a_slice_is_idle_when_no_process_holds_it() {
 }
 
 #[test]
+fn a_job_that_was_warned_may_be_excused_while_it_runs() {
+    let rig = rig(&machine(1, 0), "idle_action = \"cancel\"\nidle_grace = \"1h\"\nidle_ok = true");
+    let job = rig.lab.submit("--gpus=1", HOLDS).running();
+    assert!(!warned(&job)["idle_until"].is_null());
+    let update = |excuse: &str| rig.lab.say(&format!("gqctl update {} --idle-ok={excuse}", job.id)).ok();
+    update("debugging");
+    let view = job.view();
+    assert_eq!((&view["idle_ok"], &view["idle_until"]), (&"debugging".into(), &Value::Null), "{view}");
+    update("");
+    let view = job.view();
+    assert!(view["idle_ok"].is_null() && !view["idle_until"].is_null(), "{view}");
+}
+
+#[test]
 fn an_excuse_counts_where_the_partition_takes_it() {
     let strict = "[[partition]]\nname = \"strict\"\nidle_after = \"1s\"\nidle_action = \"cancel\"";
     let rig = rig(

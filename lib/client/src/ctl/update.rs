@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn every_option_changes_something() {
         let line = "update|17|18_[0-3]|--time=+30m|--partition=gpu|--priority|-5|--nice=3|--array-throttle=4|--dependency=afterok:3|\
-                    --begin=now+1hour|--deadline=now+2hours|--name=a b|--comment=|--requeue=yes";
+                    --begin=now+1hour|--deadline=now+2hours|--name=a b|--comment=|--idle-ok=tea|--requeue=yes";
         let changes = said(&line.replace("|\n", "|")).unwrap();
         assert_eq!(
             changes,
@@ -98,6 +98,7 @@ mod tests {
                 Change::Deadline(Some(Timestamp::from_secs(7300))),
                 Change::Name("a b".into()),
                 Change::Comment(String::new()),
+                Change::IdleOk("tea".into()),
                 Change::Requeue(Requeue::Dead),
             ]
         );
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn slurms_keys_say_what_our_options_say() {
         let line = "update|JobId=17,18_3|TimeLimit=+30|partition=gpu|PRIORITY=-5|Nice=3|ArrayTaskThrottle=4|\
-                    Dependency=afterok:3|StartTime=now+1hour|Deadline=now+2hours|JobName=a b|Comment=|Requeue=0|19";
+                    Dependency=afterok:3|StartTime=now+1hour|Deadline=now+2hours|JobName=a b|Comment=|IdleOk=tea|Requeue=0|19";
         let (select, changes) = read(line).unwrap();
         let jobs: Vec<String> = select.jobs.iter().map(ToString::to_string).collect();
         assert_eq!(jobs, ["17", "18_3", "19"]);
@@ -136,6 +137,7 @@ mod tests {
                 Change::Deadline(Some(Timestamp::from_secs(7300))),
                 Change::Name("a b".into()),
                 Change::Comment(String::new()),
+                Change::IdleOk("tea".into()),
                 Change::Requeue(Requeue::Never),
             ]
         );

@@ -1,9 +1,11 @@
 //! Stories of runs whose cards are idle.
 
-use crate::world::{ANN, World, go_on, report, spec};
+use crate::world::{ANN, BOB, World, go_on, named, report, spec};
 use gq_cluster::{IdleAction, Idleness, Stopping};
-use gq_engine::{Input, NodeReport, Order};
-use gq_model::{End, EndReason, IdleRule, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp};
+use gq_engine::{Input, NodeReport, Order, Verb};
+use gq_model::{
+    Change, End, EndReason, IdleRule, JobId, Reason, RunKey, RunNumber, Seconds, TaskIndex, Timestamp,
+};
 
 const FIRST: JobId = JobId(1);
 
@@ -144,4 +146,39 @@ fn an_excuse_is_taken_where_it_may_be_and_a_requeue_that_nobody_wants_is_none() 
     world.submit(1, ANN, spec(r#""cards":{"count":1},"idle_ok":"licence""#));
     world.turn();
     assert_eq!(world.cluster.job_count(), 0);
+}
+
+#[test]
+fn an_excuse_counts_also_when_the_job_runs_and_until_it_is_taken_away() {
+    let mut world = at_work("");
+    let excuse = |why: &str| Verb::Update(vec![Change::IdleOk(why.into())]);
+    let now = world.now;
+    say(&mut world, 1, Some(now));
+    assert!(idle(&world).unwrap().due.is_some());
+    world.command(BOB, excuse("not his"), named(FIRST));
+    world.turn();
+    assert!(idle(&world).unwrap().due.is_some());
+    world.command(ANN, excuse("debugging"), named(FIRST));
+    world.turn();
+    assert_eq!(idle(&world).unwrap().due, None);
+    wait(&mut world, 3000);
+    assert!(orders(&world).is_empty(), "it is let be");
+    world.command(ANN, excuse(""), named(FIRST));
+    world.turn();
+    assert_eq!(idle(&world).unwrap().due, Some(world.now.after(Seconds(30))), "it has its grace from now on");
+    wait(&mut world, 30);
+    assert_eq!(orders(&world), [&Order::Requeue(key(1), EndReason::IdleCards)]);
+    // In use again, and excused: it is not warned any more.
+    let mut world = at_work("");
+    world.command(ANN, excuse("debugging"), named(FIRST));
+    world.turn();
+    let now = world.now;
+    say(&mut world, 1, Some(now));
+    assert_eq!(idle(&world), None);
+    // Where no excuse counts, none is taken.
+    let mut world = at_work("");
+    world.policy.partitions[0].idle.as_mut().unwrap().may_excuse = false;
+    world.command(ANN, excuse("debugging"), named(FIRST));
+    world.turn();
+    assert_eq!(world.cluster.job(FIRST).unwrap().spec.idle_ok, None);
 }

@@ -5,9 +5,11 @@ use crate::{
     node::Trouble,
     world::{ANN, ROOT, World, named, spec},
 };
+use gq_cluster::Job;
 use gq_engine::{Input, Selection, Verb};
 use gq_model::{Change, Epoch, Fault, JobId, JobRef, RunKey, Seconds, Seq, TimeAsk, Timestamp, Uid};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 enum Move {
@@ -80,6 +82,9 @@ fn a_move() -> impl Strategy<Value = Move> {
     ]
 }
 
+/// Cpus that no node has.
+const TOO_MANY: u32 = 64;
+
 fn a_spec(kind: u8) -> gq_model::JobSpec {
     spec(match kind {
         0 => r#""cpus_per_task":4"#,
@@ -88,7 +93,7 @@ fn a_spec(kind: u8) -> gq_model::JobSpec {
         3 => r#""exclusive":true"#,
         4 => r#""hold":true"#,
         5 => r#""begin":1000100000000"#,
-        6 => r#""cpus_per_task":64"#,
+        6 => return gq_model::JobSpec { cpus_per_task: Some(TOO_MANY), ..spec("") },
         7 => r#""cards":{"count":1,"profile":"1g.10gb"}"#,
         8 => r#""cards":{"count":3,"profile":"2G.20gb"},"ntasks":3,"time_limit":100"#,
         9 => r#""cards":{"count":1,"profile":"7g.80gb"},"partition":"high""#,
@@ -147,14 +152,14 @@ fn play(world: &mut World, step: &Move) {
                 5 => Verb::Requeue { hold: true },
                 6 => Verb::Suspend,
                 7 => Verb::Continue,
-                8 => Verb::Update(vec![Change::TimeLimitBy(-30), Change::Name("other".into())]),
+                8 => Verb::Update(vec![Change::TimeLimitBy(-30), Change::IdleOk("tea".into())]),
                 9 => Verb::Update(vec![Change::TimeLimit(TimeAsk::Limit(Seconds(90))), Change::Nice(3)]),
                 10 => Verb::Update(vec![Change::Partition("high".into())]),
                 11 => Verb::Update(vec![Change::AtOnce(Some(1))]),
                 12 => Verb::Update(vec![Change::AtOnce(None), Change::Begin(None)]),
                 13 => Verb::Update(vec![Change::Dependency(None)]),
                 14 => Verb::Update(vec![Change::Dependency(Some("afterok:3?afterany:5".parse().unwrap()))]),
-                15 => Verb::Update(vec![Change::Priority(50), Change::Deadline(None)]),
+                15 => Verb::Update(vec![Change::IdleOk(String::new()), Change::Name("other".into())]),
                 _ => Verb::Signal(10, gq_model::SignalTo::All),
             };
             let job = JobId(1 + u64::from(*job) % (world.cluster.last_job().0 + 1));
@@ -322,12 +327,13 @@ fn late_anew(world: &mut World, pick: u8) {
     assert!(world.cluster.jobs().eq(jobs.iter()), "a late report of {key} changed a job");
 }
 
-/// Turns until nothing is decided any more, so that what comes next is seen alone.
+/// Turns until nothing is decided any more and the plan asks for no other look, so that what comes next is seen alone.
 fn quiet(world: &mut World) {
-    for _ in 0..20 {
+    for _ in 0..40 {
         let before = world.disk.rows.events.len();
         world.turn();
-        if world.disk.rows.events.len() == before {
+        let again = world.post.outlook.as_ref().and_then(|outlook| outlook.look_again);
+        if world.disk.rows.events.len() == before && again.is_none_or(|at| at > world.now) {
             return;
         }
     }
@@ -341,10 +347,10 @@ fn open_up(world: &mut World) {
         world.drain(at, None);
     }
     world.command(ROOT, Verb::Release, everybody());
-    // Whoever named a reservation that is gone waits for ever.
-    let reserved: Vec<JobId> =
-        world.cluster.jobs().filter(|job| job.shape.reservation.is_some()).map(|job| job.id).collect();
-    for id in reserved {
+    // Whoever named a reservation that is gone waits for ever; and so does whoever asked, while no node was known, for more than any has.
+    let in_vain = |job: &&Arc<Job>| job.shape.reservation.is_some() || job.shape.demand.cpus == TOO_MANY;
+    let in_vain: Vec<JobId> = world.cluster.jobs().filter(in_vain).map(|job| job.id).collect();
+    for id in in_vain {
         world.command(ROOT, Verb::Cancel, named(id));
     }
 }
