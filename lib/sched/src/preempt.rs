@@ -3,7 +3,7 @@
 use crate::{cards::choose, need::Need, pass::Pass, place::Left, planner::Preemption, timeline::Load};
 use alloc::{sync::Arc, vec::Vec};
 use gq_cluster::{Cluster, Hold, Job, Node, Payer, Policy, Preempt};
-use gq_model::{JobId, Requeue, RunKey, Seconds, TaskIndex, Timestamp};
+use gq_model::{JobId, Reason, Requeue, RunKey, Seconds, TaskIndex, Timestamp};
 
 /// The tier of a payer's jobs: that of their QOS, else of their partition.
 pub(crate) fn tier(policy: &Policy, payer: &Payer) -> u32 {
@@ -49,7 +49,9 @@ pub(crate) fn make_room(pass: &mut Pass<'_>) {
     let firsts: Vec<JobId> = pass.plan.outlook.first.iter().copied().collect();
     for id in firsts {
         let Some(job) = cluster.job(id) else { continue };
-        if pass.plan.outlook.groups.contains_key(&job.group()) {
+        // Where advance reservations are in its way, room elsewhere helps; against all else that holds it up, room does not.
+        let held_up = pass.plan.outlook.groups.get(&job.group());
+        if held_up.is_some_and(|reason| *reason != Reason::Reservation) {
             continue;
         }
         let mut found: Vec<Vec<Victim>> = cluster

@@ -282,3 +282,16 @@ fn a_user_may_requeue_or_cancel_what_makes_room_whatever_ends_it_first() {
         world.settle();
     }
 }
+
+#[test]
+fn an_advance_reservation_elsewhere_does_not_keep_room_from_being_made() {
+    let mut world = World::joined();
+    world.submit(1, ANN, spec(r#""cpus_per_task":4,"nodelist":["ws1"]"#));
+    world.turn();
+    let course = world.booking("course", 0, None, (100, 1000));
+    world.book(course, false);
+    world.submit(2, BOB, spec(r#""cpus_per_task":4,"time_limit":500,"partition":"high""#));
+    world.turn();
+    let key = RunKey { job: FIRST, task: TaskIndex(0), run: RunNumber(1) };
+    assert_eq!(orders(&world), [&Order::Requeue(key, EndReason::Preemption)], "it has not begun");
+}
