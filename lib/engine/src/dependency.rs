@@ -2,7 +2,12 @@
 //! Jobs that ended count, however old: the household looks up what became of them ([`Past`]).
 
 use crate::{Actor, Context, Gone, Refusal, RefusalKind};
-use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    sync::Arc,
+    vec::Vec,
+};
 use gq_cluster::{Cluster, Condition, Event, Fate, Job, Next, Owner, Phase, Policy, Waits};
 use gq_model::{
     Dependency, End, IndexSet, JobId, JobRef, Outcome, Reason, Seconds, TaskIndex, Term, Timestamp, Uid, When,
@@ -373,25 +378,58 @@ pub(crate) fn give_up(policy: &Policy, context: &Context, job: &Job, waits: &Wai
     Some(Event::TasksEnded { job: job.id, tasks, outcome, at: context.now })
 }
 
-/// Whether a job waits, through whatever others, for `id`: it would be a circle if that waited for it.
-pub(crate) fn leads_to(cluster: &Cluster, from: &Waits, id: JobId) -> bool {
-    let names = |waits: &Waits| -> Vec<JobId> {
-        let job = |condition: &Condition| match &condition.term {
-            Term::Job { on, .. } if condition.fate == Fate::Open => Some(on.job),
-            Term::Job { .. } | Term::Singleton => None,
-        };
-        waits.conditions.iter().filter_map(job).collect()
-    };
-    let (mut seen, mut todo) = (BTreeSet::new(), names(from));
-    while let Some(job) = todo.pop() {
-        if job == id {
+/// Whether `job` would wait for itself, through whatever others, with these conditions and this name.
+pub(crate) fn is_circle(cluster: &Cluster, job: &Job, waits: &Waits, name: &str) -> bool {
+    let mut search = Search { cluster, renamed: (job, name), todo: Vec::new(), passed: BTreeMap::new() };
+    let mut seen = BTreeSet::new();
+    search.add(job, waits);
+    while let Some(id) = search.todo.pop() {
+        if id == job.id {
             return true;
         }
-        if seen.insert(job)
-            && let Some(waits) = cluster.job(job).and_then(|job| job.waits.as_ref())
+        if seen.insert(id)
+            && let Some(other) = cluster.job(id)
+            && let Some(waits) = &other.waits
         {
-            todo.extend(names(waits));
+            search.add(other, waits);
         }
     }
     false
+}
+
+/// A search for what a job waits for.
+struct Search<'a> {
+    cluster: &'a Cluster,
+    /// A job, and the name that it is to have.
+    renamed: (&'a Job, &'a str),
+    todo: Vec<JobId>,
+    /// Up to which job all of a user and name are found.
+    passed: BTreeMap<(Uid, &'a str), JobId>,
+}
+
+impl<'a> Search<'a> {
+    /// Adds what a job waits for that has these conditions.
+    fn add(&mut self, job: &'a Job, waits: &Waits) {
+        for condition in waits.conditions.iter().filter(|condition| condition.fate == Fate::Open) {
+            match &condition.term {
+                Term::Job { on, .. } => self.todo.push(on.job),
+                Term::Singleton => self.add_earlier(job),
+            }
+        }
+    }
+
+    /// Adds all of its user and name that came before a job.
+    fn add_earlier(&mut self, job: &'a Job) {
+        let (renamed, name) = self.renamed;
+        let named =
+            |job: &'a Job| (job.uid, if job.id == renamed.id { name } else { job.spec.name.as_str() });
+        let key = named(job);
+        if self.passed.get(&key).is_some_and(|passed| *passed >= job.id) {
+            return;
+        }
+        self.passed.insert(key, job.id);
+        let earlier = self.cluster.alike(key.0, key.1).map(|other| other.id).take_while(|id| *id < job.id);
+        self.todo.extend(earlier.filter(|id| *id != renamed.id));
+        self.todo.extend((renamed.id < job.id && named(renamed) == key).then_some(renamed.id));
+    }
 }

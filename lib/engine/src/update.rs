@@ -2,7 +2,7 @@
 
 use crate::{
     Actor, Context, Decision, Order, Past, Refusal, RefusalKind, admit,
-    dependency::{conditions, give_up, leads_to},
+    dependency::{conditions, give_up, is_circle},
     idle,
     schedule::Orders,
 };
@@ -28,6 +28,8 @@ struct Draft {
     limit: Option<TimeAsk>,
     /// Whether it goes to another partition.
     moved: bool,
+    /// What it waits for from now on.
+    waits: Option<Waits>,
     decision: Decision,
 }
 
@@ -71,6 +73,7 @@ impl Update<'_> {
             spec: JobSpec::clone(&job.spec),
             limit: None,
             moved: false,
+            waits: job.waits.clone(),
             decision: Decision::default(),
         };
         for change in changes {
@@ -89,7 +92,7 @@ impl Update<'_> {
                 Change::AtOnce(most) => self.amend(job, Amendment::AtOnce(*most), &mut draft.decision),
                 Change::Dependency(asked) => {
                     draft.spec.dependency.clone_from(asked);
-                    self.depend(job, asked.as_ref(), &mut draft.decision)?;
+                    draft.waits = self.depend(job, asked.as_ref(), &mut draft.decision)?;
                 }
                 Change::Name(name) => draft.spec.name = named(name)?,
                 Change::Comment(text) => draft.spec.comment = commented(text)?,
@@ -121,7 +124,17 @@ impl Update<'_> {
         decision: &mut Decision,
         orders: &mut Orders<'_>,
     ) -> Result<(), Refusal> {
-        let Draft { mut spec, limit: asked, moved, decision: mut drafted } = draft;
+        let Draft { mut spec, limit: asked, moved, waits, decision: mut drafted } = draft;
+        let (waits_anew, named_anew) = (waits != job.waits, spec.name != job.spec.name);
+        if (waits_anew || named_anew)
+            && waits.is_some_and(|waits| is_circle(self.cluster, job, &waits, &spec.name))
+        {
+            let asked = spec.dependency.as_ref().filter(|_| waits_anew);
+            let said = asked
+                .map_or_else(|| format!("--name={}", spec.name), |asked| format!("--dependency={asked}"));
+            let text = format!("{said}: job {} would wait for itself: a circle", job.id);
+            return Err(Refusal::new(RefusalKind::Policy, text));
+        }
         spec.time_limit = asked.or(spec.time_limit);
         let limit = asked.map(|asked| self.meant(job, asked));
         if let Some(limit) = limit {
@@ -223,13 +236,13 @@ impl Update<'_> {
         job: &Job,
         asked: Option<&gq_model::Dependency>,
         decision: &mut Decision,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Waits>, Refusal> {
         if job.waiting.is_empty() {
             return Err(runs(job, "it waits for nobody any more"));
         }
         let Some(asked) = asked else {
             self.amend(job, Amendment::Waits(None), decision);
-            return Ok(());
+            return Ok(None);
         };
         let (waits, not_before): (Waits, _) = conditions(
             (self.cluster, self.policy, self.context),
@@ -238,17 +251,13 @@ impl Update<'_> {
             asked,
             (job.id, &job.waiting, job.array),
         )?;
-        if leads_to(self.cluster, &waits, job.id) {
-            let text = format!("--dependency={asked}: that waits for job {} itself: a circle", job.id);
-            return Err(Refusal::new(RefusalKind::Policy, text));
-        }
         let gone = give_up(self.policy, self.context, job, &waits);
-        self.amend(job, Amendment::Waits(Some(waits)), decision);
+        self.amend(job, Amendment::Waits(Some(waits.clone())), decision);
         if not_before.is_some() {
             self.amend(job, Amendment::NotBefore(not_before), decision);
         }
         decision.events.extend(gone);
-        Ok(())
+        Ok(Some(waits))
     }
 }
 

@@ -234,6 +234,36 @@ fn circles_are_refused() {
     assert_eq!(job(&world, 3).runs.len(), 1);
 }
 
+/// Who is to run after all of his name waits for whoever waits for him.
+#[test]
+fn circles_by_name_are_refused() {
+    let change = |change: Change| Verb::Update(vec![change]);
+    let after = |text: &str| change(Change::Dependency(Some(text.parse().unwrap())));
+    let refused = |world: &mut World, verb: Verb, id: u64| {
+        let client = world.command(ANN, verb, named(JobId(id)));
+        world.turn();
+        let Answer::Done { failures, .. } = &world.post.replies[&client] else { panic!("{id}") };
+        failures.first().map(|failure| failure.refusal.text.clone())
+    };
+    let mut world = World::joined();
+    submitted(&mut world, 1, r#""hold":true"#);
+    submitted(&mut world, 2, r#""dependency":"singleton""#);
+    submitted(&mut world, 3, r#""dependency":"singleton""#);
+    submitted(&mut world, 4, r#""hold":true"#);
+    let why = refused(&mut world, after("afterany:4?afterany:3"), 1).unwrap();
+    assert_eq!(why, "--dependency=afterany:4?afterany:3: job 1 would wait for itself: a circle");
+    // Under another name it does not.
+    let both =
+        Verb::Update(vec![Change::Name("c".into()), Change::Dependency(Some("afterany:3".parse().unwrap()))]);
+    assert_eq!(refused(&mut world, both, 1), None);
+    let why = refused(&mut world, change(Change::Name("sim".into())), 1).unwrap();
+    assert_eq!(why, "--name=sim: job 1 would wait for itself: a circle");
+    assert_eq!(refused(&mut world, change(Change::Name("d".into())), 1), None);
+    // The last of its name may wait for all before it.
+    assert_eq!(refused(&mut world, after("singleton"), 4), None);
+    world.settle();
+}
+
 #[test]
 fn cards_are_taken_only_when_what_comes_first_has_ended_well() {
     let mut world = World::joined();
