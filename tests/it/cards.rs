@@ -6,6 +6,7 @@ pub mod rig;
 mod setback;
 mod shares;
 mod slices;
+mod trial;
 mod used;
 
 use crate::lab::{Job, Lab, Plan};

@@ -167,7 +167,7 @@ fn the_answer_is_what_tools_parse() {
 }
 
 #[test]
-fn a_trial_submits_nothing_and_says_when_and_where() {
+fn a_test_submits_nothing_and_says_when_and_where() {
     let lab = Lab::with_cards(1);
     let said = lab.run("gqsub", &["--test-only", "--gpus=1", "-c3", "--wrap", "true"]);
     assert_eq!((said.code, said.out.as_str()), (0, ""));
@@ -230,7 +230,7 @@ fn a_client_that_waits_goes_on_when_gqd_is_back() {
 
 /// `--test-only` counts with those who run and those who wait, and leaves nothing behind.
 #[test]
-fn a_trial_says_when_and_where_it_would_start_behind_others() {
+fn a_test_says_when_and_where_it_would_start_behind_others() {
     let lab = Lab::with_cards(1);
     let trial = |words: &[&str]| -> (f64, String) {
         let words = [&["--test-only", "--json", "--wrap", "true"], words].concat();

@@ -25,6 +25,7 @@ mod resolve;
 mod said;
 mod script;
 mod table;
+mod trial;
 mod unbuilt;
 mod values;
 mod warnings;

@@ -7,6 +7,7 @@ use crate::{
     life::ArrayWord,
     line::{read_directives, read_environment},
     said::{Said, Wishes, is_on, value},
+    trial::Trial,
     values, warnings,
 };
 use clap::Command;
@@ -62,6 +63,8 @@ pub struct Submission {
     pub test_only: bool,
     /// Leave the job in the drop box.
     pub offline: bool,
+    /// What was asked for, when this is a trial of it; then it is waited for, too.
+    pub trial: Option<Box<JobSpec>>,
     /// What was said and where, a line each, when `--verbose` was said; else nothing.
     pub spoken: Vec<String>,
     /// What was taken though it changes nothing, or is hardly what was meant, a line each; nothing with `--quiet`.
@@ -76,6 +79,7 @@ pub(crate) struct Manner {
     quiet: bool,
     test_only: bool,
     offline: bool,
+    trial: Option<Trial>,
     spoken: Vec<String>,
     warnings: Vec<String>,
 }
@@ -88,13 +92,19 @@ impl Manner {
             let other = if wait { "--wait" } else { "--test-only" };
             return Err(general("--offline", Problem::Contradicts(other.into())));
         }
+        let trial = Trial::of(wishes);
+        if trial.is_some() && (offline || test_only) {
+            let other = if offline { "--offline" } else { "--test-only" };
+            return Err(general("--trial", Problem::Contradicts(other.into())));
+        }
         Ok(Self {
             parsable: is_on(&wishes.parsable),
             json: is_on(&wishes.json),
-            wait,
+            wait: wait || trial.is_some(),
             quiet: is_on(&wishes.quiet),
             test_only,
             offline,
+            trial,
             spoken: if is_on(&wishes.verbose) { spoken(wishes) } else { Vec::new() },
             warnings: warnings::idle(wishes),
         })
@@ -109,7 +119,11 @@ impl Manner {
         prep: Vec<u8>,
         items: Vec<Vec<u8>>,
     ) -> Submission {
-        let Self { parsable, json, wait, quiet, test_only, offline, spoken, mut warnings } = self;
+        let Self { parsable, json, wait, quiet, test_only, offline, trial, spoken, mut warnings } = self;
+        let (spec, trial) = match trial {
+            Some(trial) => (trial.request(&spec), Some(Box::new(spec))),
+            None => (spec, None),
+        };
         warnings.extend(warnings::shared_files(&spec));
         if quiet {
             warnings.clear();
@@ -127,6 +141,7 @@ impl Manner {
             quiet,
             test_only,
             offline,
+            trial,
             spoken,
             warnings,
         }

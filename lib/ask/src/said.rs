@@ -117,6 +117,7 @@ pub(crate) struct Wishes {
     pub parsable: Option<Said<bool>>,
     pub json: Option<Said<bool>>,
     pub test_only: Option<Said<bool>>,
+    pub trial: Option<Said<Seconds>>,
     pub wait: Option<Said<bool>>,
     pub verbose: Option<Said<bool>>,
     pub quiet: Option<Said<bool>>,

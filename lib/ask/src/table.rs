@@ -9,7 +9,7 @@ use crate::{
     licences::licences,
     life::{self, Propagate},
     said::{Wishes, Word, put},
-    values,
+    trial, values,
 };
 use clap::{Arg, ArgAction, Command, ValueHint, builder::OsStringValueParser};
 
@@ -125,6 +125,7 @@ pub(crate) static TABLE: &[Row] = &[
     row("parsable", None, Nothing, "Print the job's number only", keep!(parsable, values::switch)),
     row("json", None, Nothing, "Print one JSON object", keep!(json, values::switch)),
     row("test-only", None, Nothing, "Submit nothing; say when and where the job would start", keep!(test_only, values::switch)),
+    Row { here_only: true, ..row("trial", None, Maybe("TIME"), "Run the script (of an array its first task) for so long at most (10m when not said), on the smallest card or slice, or on what cards are asked for beside it; wait for the end, and say what to ask for", keep!(trial, trial::span)) },
     row("wait", Some('W'), Nothing, "Wait for the end of the job and exit with its code", keep!(wait, values::switch)),
     Row { here_only: true, ..row("wrap", None, Value("COMMAND"), "Run this shell command instead of a script", |wishes, word| {
         put(&mut wishes.wrap, word, word.raw.to_owned());

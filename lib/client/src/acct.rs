@@ -6,7 +6,6 @@ mod budgets;
 mod by;
 mod courses;
 mod field;
-mod fit;
 mod json;
 mod picture;
 mod report;
@@ -17,7 +16,7 @@ mod usage;
 mod waits;
 mod when;
 
-pub(crate) use advise::advice_of;
+pub(crate) use advise::{advice_in_json, advice_in_words, advice_of, smallest_of, tried};
 pub(crate) use budgets::told;
 
 use crate::{

@@ -5,6 +5,7 @@ mod hand_over;
 pub(crate) mod rerun;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod wait;
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     trouble::{REFUSED, Trouble, UNREACHABLE, USAGE, say},
 };
 use gq_ask::{CommandLine, Early, Script, Submission};
-use gq_conf::Config;
+use gq_conf::{Config, Partition};
 use gq_failpoint::{Step, step};
 use gq_ipc::Conn;
 use gq_model::{JobId, Timestamp, Token, Uid};
@@ -47,7 +48,7 @@ pub fn main(argv: Vec<OsString>) -> u8 {
 
 fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
     let chosen = line.conf().map(ToOwned::to_owned);
-    let (conf, submission, env) = match line.rerun() {
+    let (conf, mut submission, env) = match line.rerun() {
         Some(job) => {
             let conf = conf(chosen.as_deref())?;
             let (submission, env) = rerun::again(&conf, line, job)?;
@@ -60,6 +61,7 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
         }
     };
     submission.spoken.iter().chain(&submission.warnings).for_each(|words| say(PROGRAM, words));
+    bound(&conf, &mut submission);
     if submission.test_only {
         return test_only(&conf, submission);
     }
@@ -69,8 +71,11 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
     let (parsable, json, quiet, wait) =
         (submission.parsable, submission.json, submission.quiet, submission.wait);
     let shows = !quiet && submission.spec.array.is_some();
+    let trial = submission.trial.take();
     let job = submit(&conf, submission, env)?;
+    // Of a trial JSON tells when it is over.
     let answer = match (json, parsable, quiet) {
+        (true, _, _) if trial.is_some() => None,
         (true, _, _) => Some(format!("{{\"job_id\":{job}}}\n")),
         (false, true, _) => Some(format!("{job}\n")),
         (false, false, false) => Some(format!("Submitted batch job {job}\n")),
@@ -86,7 +91,21 @@ fn run(command: &mut clap::Command, line: CommandLine) -> Result<u8, Trouble> {
     if !wait {
         return Ok(0);
     }
-    wait::wait_for(&conf, job, wait::Shown { bar: wait::Bar::wanted(shows), ..wait::Shown::default() })
+    let shown = wait::Shown { bar: wait::Bar::wanted(shows && trial.is_none()), ..wait::Shown::default() };
+    let code = wait::wait_for(&conf, job, shown)?;
+    match trial {
+        Some(asked) => trial::tell(&conf, job, &asked, code, json),
+        None => Ok(code),
+    }
+}
+
+/// Bounds a trial by the longest time that its partition allows.
+fn bound(conf: &Config, submission: &mut Submission) {
+    let named = submission.spec.partition.as_ref();
+    let is_it = |partition: &&Partition| named.map_or(partition.default, |name| partition.name == *name);
+    if let Some(most) = conf.partitions.iter().find(is_it).and_then(|partition| partition.max_time) {
+        submission.bound_trial(most);
+    }
 }
 
 /// Makes the submission of what was said and of the script that was named.

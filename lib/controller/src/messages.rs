@@ -1,6 +1,7 @@
 //! Messages to users and notices to the site: what happened, told by programs of the site, in threads of their own. The state's own thread
 //! hands over what there is to tell, once it is durable, and never waits: what finds no room is dropped, and counted.
 
+mod advice;
 mod allowance;
 mod budget;
 mod desk;
@@ -15,6 +16,7 @@ use crate::{
     board::Wall,
     program::{Program, Surroundings},
 };
+use advice::Adviser;
 use budget::News;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use desk::Desk;
@@ -27,6 +29,7 @@ use note::Note;
 use scribe::Scribe;
 use std::{
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -107,12 +110,17 @@ pub(crate) struct Herald {
 pub(crate) struct Farewell(Sender<Word>);
 
 impl Herald {
-    /// Starts the desk. Of the jobs that live, what is past is not told again.
-    pub(crate) fn start(cluster: &Cluster, wall: Wall, life: Epoch, setting: Setting) -> io::Result<Self> {
+    /// Starts the desk. Of the jobs that live, what is past is not told again. `database`: where the past is read.
+    pub(crate) fn start(
+        cluster: &Cluster,
+        (wall, database): (Wall, PathBuf),
+        life: Epoch,
+        setting: Setting,
+    ) -> io::Result<Self> {
         let (words, inbox): (Sender<Word>, Receiver<Word>) = bounded(MAX_WORDS);
         let counts = Arc::new(Counts::default());
         let notify = setting.notify.is_some();
-        let desk = Desk::new(inbox, (wall, life), Arc::clone(&counts), setting)?;
+        let desk = Desk::new(inbox, (Adviser { database, wall }, life), Arc::clone(&counts), setting)?;
         thread::Builder::new().name("messages".into()).stack_size(STACK).spawn(move || desk.run())?;
         let (scribe, watch) = Scribe::begin(cluster);
         let herald = Self { scribe, words, counts, notify };

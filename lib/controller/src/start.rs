@@ -164,7 +164,7 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
     let around = Surroundings::new(&conf, &config.cluster.name);
     let hook = Arc::new(SubmitHook::new(&config.hooks, &around));
     let setting = Setting::new(&config.hooks, &config.cluster.name, &around);
-    let herald = Herald::start(&cluster, wall.clone(), epoch, setting)
+    let herald = Herald::start(&cluster, (wall.clone(), place.database()), epoch, setting)
         .map_err(|e| format!("no thread for messages: {e}"))?;
     let (dropped, farewell) = (herald.counts(), herald.farewell());
     let meters = Arc::new(Meters::new().map_err(|e| format!("no meters: {e}"))?);

@@ -15,6 +15,7 @@ mod cards;
 mod change;
 mod dependency;
 mod duration;
+mod fit;
 mod hostlist;
 mod ids;
 mod index_set;
@@ -38,6 +39,7 @@ pub use cards::{Card, CardHealth, CardUse, MAX_PARTS, MIN_PARTS, Share, Slice, s
 pub use change::Change;
 pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};
 pub use duration::{DurationError, format_limit, parse_duration, parse_limit};
+pub use fit::{Advice, Seen, Tried, smallest};
 pub use hostlist::{HostListError, MAX_HOSTS, compress_hosts, expand_hosts};
 pub use ids::{
     Beat, BootId, ClusterId, Epoch, IdError, JobId, JobRef, NodeId, NodeName, RunKey, RunNumber, Seq,

@@ -5,18 +5,19 @@ use super::rig::Rig;
 use crate::lab::{Job, Lab, until};
 use gq_model::End;
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 
 /// A job that has a cpu busy until its file is there.
 const BUSY: &str = "until [ -e go ]; do :; done";
 /// A job that tells its pid and waits for its file.
-const WAITS: &str = "echo $$ >at; until [ -e go ]; do sleep 0.02; done";
+pub const WAITS: &str = "echo $$ >at; until [ -e go ]; do sleep 0.02; done";
 
-fn pid(rig: &Rig) -> u32 {
+pub fn pid(rig: &Rig) -> u32 {
     until("it tells its pid", || rig.lab.read("at").strip_suffix('\n')?.parse().ok())
 }
 
 /// Waits until the card was looked at while the driver said what it says now.
-fn looked_at(rig: &Rig) {
+pub fn looked_at(rig: &Rig) {
     let looks = || std::fs::metadata(rig.driver.path().join("looks")).map_or(0, |file| file.len());
     let before = looks();
     // The look that is under way may have begun before, and one may be for what is shown of all cards.
@@ -166,4 +167,56 @@ fn a_job_is_told_what_to_ask_for_next_time() {
     let small = rig.lab.submit("-J train -t 1 --gpu-mem=9G", "true");
     assert_eq!(small.ended(), End::Completed);
     assert_eq!(small.view()["gpus"][0]["slice"], "1g.10gb", "{}", small.view());
+}
+
+/// The message about the end says it too, of the run and of those before it of the same name; and says nothing where nothing would be better.
+#[test]
+fn the_message_about_the_end_says_what_would_have_fitted() {
+    let site = tempfile::tempdir().unwrap();
+    let mail = site.path().join("mail");
+    std::fs::write(&mail, format!("#!/bin/sh\ncd {} && cat >.$$ && mv .$$ $$.mail\n", site.path().display()))
+        .unwrap();
+    std::fs::set_permissions(&mail, PermissionsExt::from_mode(0o755)).unwrap();
+    let rig = Rig::shipped("two-one-cut", &format!("[hooks]\nmail = [\"{}\"]", mail.display()));
+    let message_about = |job: &Job<'_>| {
+        let head = format!("gq job {} ", job.id);
+        until("its message", || {
+            let files = std::fs::read_dir(site.path()).unwrap().map(|file| file.unwrap().path());
+            let mails = files.filter(|file| file.extension().is_some_and(|ending| ending == "mail"));
+            mails.map(|file| std::fs::read_to_string(file).unwrap()).find(|mail| mail.contains(&head))
+        })
+    };
+    let whole = rig.cards().iter().position(|card| card["mig"] == false).unwrap();
+    let job = rig.lab.submit("-J train -t 60 --gpu-mem=70G --mem=4G --mail-type=END", WAITS).running();
+    let pid = pid(&rig);
+    rig.edit(|machine| {
+        let card = &mut machine.cards[whole];
+        (card.pids, card.used_mib, card.utilization) = (vec![pid], [(pid, 7000)].into(), 60);
+    });
+    looked_at(&rig);
+    rig.edit(|machine| machine.cards[whole].pids.clear());
+    end(&rig, &job);
+    let text = message_about(&job);
+    assert!(text.contains("\nWhat this run used would have fitted into:\n    -t 1:00 "), "{text}");
+    assert!(
+        text.contains("\n    --gpu-mem=9G ") && text.contains("; that is a 1g.10gb here (10G)\n"),
+        "{text}"
+    );
+    // A run that needs nothing hears of what those of its name before it needed.
+    let next = rig.lab.submit("-J train -t 60 --mem=4G --mail-type=END", "true");
+    assert_eq!(next.ended(), End::Completed);
+    let text = message_about(&next);
+    assert!(
+        text.contains("\nWhat 2 runs of this name used would") && text.contains(" --gpu-mem=9G "),
+        "{text}"
+    );
+    // What asked for just what it needs, and what never ran, is told nothing.
+    let never = rig.lab.submit("-J train -H --mail-type=END,FAIL", "true");
+    rig.lab.say(&format!("gqcancel {}", never.id)).ok();
+    let fits = rig.lab.submit("-J other -t 1 -c1 --mem=64M --mail-type=END,FAIL", "exit 3");
+    assert_eq!(fits.ended(), End::Failed);
+    for job in [never, fits] {
+        let text = message_about(&job);
+        assert!(!text.contains("would have fitted"), "{text}");
+    }
 }

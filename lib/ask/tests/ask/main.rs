@@ -7,6 +7,7 @@ mod forms;
 mod laws;
 mod life;
 mod refusals;
+mod trial;
 
 use gq_ask::{Context, Early, Script, ScriptName, Submission, command, read_command_line};
 use gq_model::{ResourceLimit, Timestamp};

@@ -1,9 +1,6 @@
 //! `gqacct advise`: what jobs of each name might ask for instead of what they do.
 
-use super::{
-    fit::{Advice, Seen},
-    flag, picked, picking, when,
-};
+use super::{flag, picked, picking, when};
 use crate::{
     escape::shown,
     link::{Link, conf_of},
@@ -12,13 +9,10 @@ use crate::{
     trouble::Trouble,
 };
 use clap::{ArgMatches, Command};
-use gq_model::{Card, MiB, Seconds, Timestamp, Uid, format_limit};
-use gq_proto::{Ask, NodeView, PastAsk, Reply};
+use gq_model::{Advice, Card, JobState, MiB, Seconds, Seen, Timestamp, Tried, Uid, format_limit, smallest};
+use gq_proto::{Ask, NodeView, PastAsk, Reply, RunView};
 use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 /// The options of `gqacct advise`.
 pub(super) fn advise_command() -> Command {
@@ -44,7 +38,7 @@ pub(super) fn advise(words: &ArgMatches, clock: &Clock, out: &mut Out) -> Result
         let Reply::Runs { runs, more } = part else { return Err(link.astray()) };
         for run in &runs {
             let name = run.name.clone().unwrap_or_default();
-            seen.entry((run.user.clone(), name)).or_default().add(run);
+            add(seen.entry((run.user.clone(), name)).or_default(), run);
         }
         Ok(more)
     })?;
@@ -82,34 +76,56 @@ pub(crate) fn advice_of(link: &Link, name: &str) -> Result<Vec<String>, Trouble>
     let (mut seen, mut count) = (Seen::default(), 0);
     link.ask_in_parts(Ask::Past(ask), |part| {
         let Reply::Runs { runs, more } = part else { return Err(link.astray()) };
-        runs.iter().for_each(|run| seen.add(run));
+        runs.iter().for_each(|run| add(&mut seen, run));
         count += runs.len();
         Ok(more && count < MOST_RECENT)
     })?;
     Ok(seen.advice().into_iter().map(|advice| advice.option).filter(|option| !option.is_empty()).collect())
 }
 
-/// The smallest card or slice that has so much memory, as far as a node has one: its name, and its memory.
-fn smallest(nodes: &[NodeView], least: MiB) -> Option<(String, MiB)> {
-    let mut kinds: BTreeSet<(MiB, String)> = BTreeSet::new();
-    for card in nodes.iter().flat_map(|node| &node.cards).map(|view| &view.card) {
-        kinds.extend(kinds_of(card));
+/// Takes a run in; one that never started tells nothing.
+fn add(seen: &mut Seen, run: &RunView) {
+    if let Some(run) = tried(run) {
+        seen.add(&run);
     }
-    kinds.into_iter().find(|(memory, _)| sold(*memory) >= least).map(|(memory, name)| (name, memory))
 }
 
-/// Memory as it is sold: a card tells a little less than it is called by.
-fn sold(memory: MiB) -> MiB {
-    MiB(memory.0.div_ceil(1024) * 1024)
+/// A run as far as it tells what would have fitted; none that never started.
+pub(crate) fn tried(run: &RunView) -> Option<Tried<'_>> {
+    let Ok(JobState::Ended(end)) = run.state.parse() else { return None };
+    run.start_time.map(|_| Tried {
+        end,
+        ran: run.ran(),
+        cpus: run.cpus,
+        memory: run.memory_mib,
+        cards: run.gpus.len(),
+        slices: run.gpus.iter().filter_map(|gpu| gpu.slice.as_deref()).collect(),
+        limit: run.time_limit,
+        used: run.used.as_deref(),
+    })
 }
 
-/// What one can have of a card.
-fn kinds_of(card: &Card) -> Vec<(MiB, String)> {
-    if !card.mig {
-        return vec![(card.memory, card.model.clone())];
-    }
-    let grid = card.grid.iter().flat_map(|grid| &grid.profiles).map(|it| (it.memory, it.name.clone()));
-    grid.chain(card.slices.iter().map(|slice| (slice.memory, slice.profile.clone()))).collect()
+fn cards(nodes: &[NodeView]) -> impl Iterator<Item = &Card> {
+    nodes.iter().flat_map(|node| &node.cards).map(|view| &view.card)
+}
+
+/// The smallest card or slice that has so much memory, as far as a node has one.
+pub(crate) fn smallest_of(nodes: &[NodeView], least: MiB) -> Option<(String, MiB)> {
+    smallest(cards(nodes), least)
+}
+
+/// Advice in words, a line each.
+pub(crate) fn advice_in_words(advice: &[Advice], nodes: &[NodeView]) -> String {
+    advice.iter().map(|advice| format!("    {}\n", shown(&advice.line(cards(nodes))))).collect()
+}
+
+/// Advice as JSON.
+pub(crate) fn advice_in_json(advice: &[Advice], nodes: &[NodeView]) -> Value {
+    let one = |Advice { option, why, card }: &Advice| {
+        let here = card.and_then(|least| smallest_of(nodes, least));
+        json!({"option": option, "why": why, "smallest": here.map(|(name, _)| name)})
+    };
+    advice.iter().map(one).collect()
 }
 
 fn cards_asked(seen: &Seen) -> String {
@@ -145,13 +161,7 @@ fn in_words((user, name): &(String, String), seen: &Seen, nodes: &[NodeView]) ->
         known(seen.busy.map(|busy| format!("{} %", busy / 10))),
     );
     let advice = seen.advice();
-    for Advice { option, why, card } in &advice {
-        let here = card.and_then(|least| smallest(nodes, least));
-        let here = here.map_or_else(String::new, |(name, memory)| {
-            format!("; that is a {} here ({})", shown(&name), sold(memory))
-        });
-        let _ = writeln!(text, "    {option:<18}  {why}{here}");
-    }
+    text.push_str(&advice_in_words(&advice, nodes));
     if advice.is_empty() {
         let _ = writeln!(text, "    {:<18}  as far as was measured, what it asks for fits", "");
     }
@@ -159,10 +169,6 @@ fn in_words((user, name): &(String, String), seen: &Seen, nodes: &[NodeView]) ->
 }
 
 fn in_json((user, name): &(String, String), seen: &Seen, nodes: &[NodeView]) -> Value {
-    let advice = seen.advice().into_iter().map(|Advice { option, why, card }| {
-        let here = card.and_then(|least| smallest(nodes, least));
-        json!({"option": option, "why": why, "smallest": here.map(|(name, _)| name)})
-    });
     json!({
         "user": user, "name": name, "runs": seen.runs, "measured": seen.measured,
         "asked": {
@@ -175,6 +181,6 @@ fn in_json((user, name): &(String, String), seen: &Seen, nodes: &[NodeView]) -> 
             "card_memory_mib": seen.card_memory.map(|memory| memory.0), "busy": seen.busy.map(|busy| f64::from(busy) / 1000.0),
         },
         "timeouts": seen.timeouts, "out_of_memory": seen.out_of_memory,
-        "advice": advice.collect::<Vec<_>>(),
+        "advice": advice_in_json(&seen.advice(), nodes),
     })
 }

@@ -3,6 +3,7 @@
 
 use super::{
     Counts, Setting, Word,
+    advice::Adviser,
     allowance::Allowances,
     lane::{Lane, Parcel},
     limits::Limits,
@@ -31,13 +32,15 @@ const PAUSE: Duration = Duration::from_secs(60);
 const NAP: Duration = Duration::from_secs(60);
 /// Exit codes of mail programs after which another try is in vain: bad data, no such user, no such host. Source: sysexits.h.
 const IN_VAIN: [i32; 3] = [65, 67, 68];
-/// Stack of the threads that wait for programs.
-const STACK: usize = 256 << 10;
+/// Stack of the threads that wait for programs, and look up what is said of a job's end.
+const STACK: usize = 1 << 20;
 
 /// What a program is to read.
 struct Work {
     program: Program,
     text: Vec<u8>,
+    /// About what advice is to stand below it.
+    advice: Option<Arc<Note>>,
 }
 
 /// One kind: what waits for its program, and the thread that runs it.
@@ -54,11 +57,13 @@ struct Office {
 }
 
 impl Office {
-    fn open(what: &'static str, lane: Lane, program: Option<Program>) -> io::Result<Self> {
+    fn open(what: &'static str, lane: Lane, program: Option<Program>, adviser: Adviser) -> io::Result<Self> {
         let (work, inbox) = bounded::<Work>(1);
         let (tell, done) = bounded(1);
         let runs = move || {
-            for work in inbox {
+            for mut work in inbox {
+                let advice = work.advice.map(|note| adviser.advise(&note)).unwrap_or_default();
+                work.text.extend(advice.into_bytes());
                 if tell.send(work.program.run(&work.text).map(drop)).is_err() {
                     return;
                 }
@@ -82,8 +87,8 @@ impl Office {
     }
 
     /// Has its program do this: how many notes were given up, for want of one.
-    fn begin(&mut self, parcel: Parcel, text: Vec<u8>) -> u64 {
-        let work = self.program.clone().map(|program| Work { program, text });
+    fn begin(&mut self, parcel: Parcel, text: Vec<u8>, advice: Option<Arc<Note>>) -> u64 {
+        let work = self.program.clone().map(|program| Work { program, text, advice });
         if work.is_some_and(|work| self.work.try_send(work).is_ok()) {
             self.at = Some(parcel);
             return 0;
@@ -141,12 +146,13 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(
         words: Receiver<Word>,
-        (wall, life): (Wall, Epoch),
+        (adviser, life): (Adviser, Epoch),
         counts: Arc<Counts>,
         setting: Setting,
     ) -> io::Result<Self> {
-        let mail = Office::open("mail", Lane::new(false, 1), setting.mail.clone())?;
-        let notify = Office::open("notify", Lane::new(true, TOGETHER), setting.notify.clone())?;
+        let wall = adviser.wall.clone();
+        let mail = Office::open("mail", Lane::new(false, 1), setting.mail.clone(), adviser.clone())?;
+        let notify = Office::open("notify", Lane::new(true, TOGETHER), setting.notify.clone(), adviser)?;
         Ok(Self {
             words,
             wall,
@@ -266,11 +272,11 @@ impl Desk {
         while self.mail.is_free()
             && let Some(mut parcel) = self.mail.lane.take(now)
         {
-            let Some(note) = parcel.notes.first() else { continue };
-            parcel.left_out += self.allowances.left_out(note);
-            match self.setting.origin.message(note, parcel.left_out) {
+            let Some(note) = parcel.notes.first().cloned() else { continue };
+            parcel.left_out += self.allowances.left_out(&note);
+            match self.setting.origin.message(&note, parcel.left_out) {
                 Ok(text) => {
-                    let dropped = self.mail.begin(parcel, text);
+                    let dropped = self.mail.begin(parcel, text, Some(note));
                     self.drop_some(dropped);
                 }
                 Err(why) => {
@@ -285,7 +291,7 @@ impl Desk {
         {
             let line = |note: &Arc<Note>| notice::line(note, &self.setting.origin.cluster, self.life);
             let text = parcel.notes.iter().filter_map(line).flatten().collect();
-            let dropped = self.notify.begin(parcel, text);
+            let dropped = self.notify.begin(parcel, text, None);
             self.drop_some(dropped);
         }
     }

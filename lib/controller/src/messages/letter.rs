@@ -257,7 +257,7 @@ fn local(at: Timestamp) -> String {
 }
 
 /// A value of the text: on one line, of no great length.
-fn shown(value: &str) -> String {
+pub(super) fn shown(value: &str) -> String {
     let mut text = String::new();
     for (count, c) in value.chars().enumerate() {
         if count == MAX_VALUE {
