@@ -90,6 +90,7 @@ impl Keeper for StoreKeeper {
             StoreError::Sync(_)
             | StoreError::Database(_)
             | StoreError::Damaged(_)
+            | StoreError::Year { .. }
             | StoreError::Newer { .. }
             | StoreError::Older { .. } => false,
         }

@@ -28,6 +28,9 @@ steps! {
     StateUnballast "state.unballast" gqd;
     StateProbe "state.probe" gqd;
     StateTokens "state.tokens" gqd;
+    HistoryCopy "history.copy" gqd;
+    HistoryPart "history.part" gqd;
+    HistoryForget "history.forget" gqd;
     ClusterWrite "cluster.write" gqd;
     ClusterName "cluster.name" gqd;
     // Job files.

@@ -108,6 +108,16 @@ impl Calendar {
     }
 }
 
+/// The calendar year of a time, in UTC.
+pub fn year_of(at: Timestamp) -> i64 {
+    month_of(at.0.div_euclid(86_400_000_000)).0
+}
+
+/// When a calendar year begins, in UTC.
+pub fn year_begin(year: i64) -> Timestamp {
+    Timestamp::from_secs(first_day(year).saturating_mul(86_400))
+}
+
 /// The days from 1970-01-01 to the first of January of a year.
 fn first_day(year: i64) -> i64 {
     let leaps = |years: i64| years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
@@ -166,6 +176,16 @@ mod tests {
             assert!(first <= number && number < next, "{number}");
             assert!((28..=31).contains(&(next - first)), "{number}");
         }
+    }
+
+    #[test]
+    fn a_year_has_its_times_and_no_others() {
+        for year in [1969, 1970, 2000, 2024, 2025, 2100] {
+            let (begin, next) = (year_begin(year), year_begin(year + 1));
+            let last = Timestamp(next.0 - 1);
+            assert_eq!((year_of(begin), year_of(last), year_of(next)), (year, year, year + 1));
+        }
+        assert_eq!(year_begin(2026), Timestamp::from_secs(1_767_225_600));
     }
 
     #[test]

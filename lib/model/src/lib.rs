@@ -34,7 +34,7 @@ mod used;
 pub use array::{ArrayAsk, ArrayError, MAX_RANGES, MAX_SCATTER, MAX_TASKS};
 pub use assignment::{ArrayBounds, Assignment, EndReason, IdleRule, MAX_ASSIGNMENT, SignalTo, Stage};
 pub use bound::Bound;
-pub use calendar::{Calendar, Period, Span};
+pub use calendar::{Calendar, Period, Span, year_begin, year_of};
 pub use cards::{Card, CardHealth, CardUse, MAX_PARTS, MIN_PARTS, Share, Slice, share_in};
 pub use change::Change;
 pub use dependency::{Dependency, DependencyError, MAX_TERMS, Term, When};

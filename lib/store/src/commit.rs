@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// After a failure that leaves open what is on disk nothing more is written there, also not when this is closed.
-    fn leave_alone(&self, error: &StoreError) {
+    pub(crate) fn leave_alone(&self, error: &StoreError) {
         if matches!(error, StoreError::Full(_)) {
             return;
         }

@@ -36,19 +36,21 @@ impl History {
     /// # Errors
     /// When it cannot be read.
     pub fn accepted(&self, id: JobId) -> Result<Option<NewJob>, StoreError> {
-        let mut new = match crate::history::first_event(&self.conn, id)? {
-            Some(Event::Submitted(new)) => *new,
-            Some(_) => return Err(crate::history::headless(id)),
-            None => return Ok(None),
-        };
-        let mut select = self.conn.prepare_cached(AMENDED)?;
-        let mut rows = select.query(params![crate::commit::signed(id.0), AMENDED_WITHIN])?;
-        while let Some(row) = rows.next()? {
-            if let Event::Amended { what, .. } = crate::history::event(row, id)? {
-                amend(&mut new, what);
+        self.at_job(id, |conn| {
+            let mut new = match crate::history::first_event(conn, id)? {
+                Some(Event::Submitted(new)) => *new,
+                Some(_) => return Err(crate::history::headless(id)),
+                None => return Ok(None),
+            };
+            let mut select = conn.prepare_cached(AMENDED)?;
+            let mut rows = select.query(params![crate::commit::signed(id.0), AMENDED_WITHIN])?;
+            while let Some(row) = rows.next()? {
+                if let Event::Amended { what, .. } = crate::history::event(row, id)? {
+                    amend(&mut new, what);
+                }
             }
-        }
-        Ok(Some(new))
+            Ok(Some(new))
+        })
     }
 
     /// The tasks that have ended, of `only` these: those that ended alike together, in order of their first.
@@ -63,12 +65,15 @@ impl History {
                 _ => return Ok(Vec::new()),
             },
         };
-        let mut groups = Vec::new();
-        let mut select = self.conn.prepare_cached(APART)?;
-        let mut rows = select.query(params![crate::commit::signed(id.0), first, last])?;
-        while let Some(row) = rows.next()? {
-            gather(row, id, only, &mut groups)?;
-        }
+        let mut groups = self.at_job(id, |conn| {
+            let mut groups = Vec::new();
+            let mut select = conn.prepare_cached(APART)?;
+            let mut rows = select.query(params![crate::commit::signed(id.0), first, last])?;
+            while let Some(row) = rows.next()? {
+                gather(row, id, only, &mut groups)?;
+            }
+            Ok(groups)
+        })?;
         // Whoever asks for a few that have run need not look through all that never did.
         let found: u64 = groups.iter().map(|group: &Alike| group.tasks.len()).sum();
         if only.is_none_or(|only| found < only.len()) {
@@ -83,13 +88,15 @@ impl History {
     /// # Errors
     /// When they cannot be read.
     pub fn never_started(&self, id: JobId, only: Option<&IndexSet>) -> Result<Vec<Alike>, StoreError> {
-        let mut groups = Vec::new();
-        let mut select = self.conn.prepare_cached(NEVER)?;
-        let mut rows = select.query([crate::commit::signed(id.0)])?;
-        while let Some(row) = rows.next()? {
-            gather(row, id, only, &mut groups)?;
-        }
-        Ok(groups)
+        self.at_job(id, |conn| {
+            let mut groups = Vec::new();
+            let mut select = conn.prepare_cached(NEVER)?;
+            let mut rows = select.query([crate::commit::signed(id.0)])?;
+            while let Some(row) = rows.next()? {
+                gather(row, id, only, &mut groups)?;
+            }
+            Ok(groups)
+        })
     }
 
     /// The last runs of the first `most` tasks from `first` to `last` that have ended, each by itself; not tasks that never started.
@@ -102,14 +109,16 @@ impl History {
         (first, last): (u32, u32),
         most: usize,
     ) -> Result<Vec<EndedRun>, StoreError> {
-        let mut select = self.conn.prepare_cached(&format!("{APART} LIMIT ?4"))?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let mut rows = select.query(params![crate::commit::signed(id.0), first, last, most])?;
-        let mut runs = Vec::new();
-        while let Some(row) = rows.next()? {
-            runs.push(run(row, id)?);
-        }
-        Ok(runs)
+        self.at_job(id, |conn| {
+            let mut select = conn.prepare_cached(&format!("{APART} LIMIT ?4"))?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let mut rows = select.query(params![crate::commit::signed(id.0), first, last, most])?;
+            let mut runs = Vec::new();
+            while let Some(row) = rows.next()? {
+                runs.push(run(row, id)?);
+            }
+            Ok(runs)
+        })
     }
 
     /// The tasks that have ended otherwise than COMPLETED.
@@ -117,26 +126,28 @@ impl History {
     /// # Errors
     /// When they cannot be read.
     pub fn failed(&self, id: JobId) -> Result<IndexSet, StoreError> {
-        let completed = gq_model::JobState::Ended(gq_model::End::Completed).name();
-        let mut select = self.conn.prepare_cached(&format!(
-            "SELECT task, tasks, crc IS row_crc({RUN}) FROM run
-             WHERE job = ? AND again = 0 AND state <> ? ORDER BY task, run"
-        ))?;
-        let mut rows = select.query(params![crate::commit::signed(id.0), completed])?;
-        let mut failed = IndexSet::default();
-        while let Some(row) = rows.next()? {
-            if !row.get::<_, bool>(2)? {
-                return Err(crate::history::damaged_run(id));
-            }
-            failed = match row.get_ref(1)?.as_str_or_null() {
-                Ok(Some(tasks)) => failed.or(&tasks_of(tasks, id)?),
-                _ => {
-                    failed.insert(row.get(0)?);
-                    failed
+        self.at_job(id, |conn| {
+            let completed = gq_model::JobState::Ended(gq_model::End::Completed).name();
+            let mut select = conn.prepare_cached(&format!(
+                "SELECT task, tasks, crc IS row_crc({RUN}) FROM run
+                 WHERE job = ? AND again = 0 AND state <> ? ORDER BY task, run"
+            ))?;
+            let mut rows = select.query(params![crate::commit::signed(id.0), completed])?;
+            let mut failed = IndexSet::default();
+            while let Some(row) = rows.next()? {
+                if !row.get::<_, bool>(2)? {
+                    return Err(crate::history::damaged_run(id));
                 }
-            };
-        }
-        Ok(failed)
+                failed = match row.get_ref(1)?.as_str_or_null() {
+                    Ok(Some(tasks)) => failed.or(&tasks_of(tasks, id)?),
+                    _ => {
+                        failed.insert(row.get(0)?);
+                        failed
+                    }
+                };
+            }
+            Ok(failed)
+        })
     }
 }
 

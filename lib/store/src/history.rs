@@ -4,6 +4,7 @@ use crate::{
     StoreError,
     load::{text, unsigned},
     record,
+    years::Years,
 };
 use gq_cluster::{Event, NewJob};
 use gq_model::{
@@ -71,6 +72,7 @@ pub struct EndedJob {
 /// A reader of the past.
 pub struct History {
     pub(crate) conn: Connection,
+    pub(crate) years: Years,
 }
 
 impl History {
@@ -84,7 +86,17 @@ impl History {
         conn.busy_timeout(Duration::from_secs(10))?;
         crate::schema::acquaint(&conn)?;
         conn.pragma_update(None, "cache_size", -1024)?;
-        Ok(Self { conn })
+        Ok(Self { conn, years: Years::beside(database) })
+    }
+
+    /// Asks the file that has the rows of a job, in one view of the state.
+    pub(crate) fn at_job<T>(
+        &self,
+        id: JobId,
+        ask: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let state = self.conn.unchecked_transaction()?;
+        self.years.at_job(&state, id, ask)
     }
 
     /// A job by its id, if there ever was one.
@@ -92,7 +104,7 @@ impl History {
     /// # Errors
     /// When it cannot be read.
     pub fn job(&self, id: JobId) -> Result<Option<EndedJob>, StoreError> {
-        job(&self.conn, id)
+        self.at_job(id, |conn| job(conn, id))
     }
 
     /// The job that a token is, with its user.
@@ -109,11 +121,10 @@ impl History {
     /// When it cannot be looked up.
     pub fn ended_before(&self, ids: &[JobId], before: Timestamp) -> Result<Vec<JobId>, StoreError> {
         let mut live = self.conn.prepare_cached("SELECT 1 FROM job WHERE id = ?")?;
-        let mut last = self.conn.prepare_cached("SELECT max(ended) FROM run WHERE job = ?")?;
         let mut gone = Vec::new();
         for id in ids {
             let key = crate::commit::signed(id.0);
-            let ended: Option<i64> = last.query_row([key], |row| row.get(0))?;
+            let ended = self.at_job(*id, |conn| last_end(conn, *id))?;
             if ended.is_some_and(|at| at < before.0) && !live.exists([key])? {
                 gone.push(*id);
             }
@@ -121,7 +132,7 @@ impl History {
         Ok(gone)
     }
 
-    /// Ids of jobs of which something ended in one of these states, newest first, at most `most`.
+    /// Ids of jobs of which something ended in one of these states, newest first, at most `most`; of those that are in the state.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -135,6 +146,12 @@ impl History {
             select.query_map(rusqlite::params_from_iter(states), |row| Ok(JobId(unsigned(row.get(0)?))))?;
         Ok(ids.collect::<Result<_, _>>()?)
     }
+}
+
+/// When the last run of a job ended.
+pub(crate) fn last_end(conn: &Connection, id: JobId) -> Result<Option<i64>, StoreError> {
+    let mut last = conn.prepare_cached("SELECT max(ended) FROM run WHERE job = ?")?;
+    Ok(last.query_row([crate::commit::signed(id.0)], |row| row.get(0))?)
 }
 
 pub(crate) fn token(conn: &Connection, token: Token) -> Result<Option<(JobId, Uid)>, StoreError> {

@@ -3,8 +3,10 @@
 //!
 //! Knows events and rows, decides nothing. Rooms: `place` (folder, lock, ballast), `schema` (tables and their version),
 //! `record` (the form of rows, and their checksums), `commit` (one turn, one transaction), `load` (the state from its rows), `history` and `ends`
-//! (what has ended, on a connection of its own), `past` (which runs fit, and sums of them), `waits` (how long they waited); `wal` and `check` (is it what was written?), `salvage` (what can be read of what is damaged).
+//! (what has ended, on a connection of its own), `past` (which runs fit, and sums of them), `waits` (how long they waited), `archive` and `years` (what ended long ago, moved to
+//! a file for each year, and read there); `wal` and `check` (is it what was written?), `salvage` (what can be read of what is damaged).
 
+mod archive;
 mod check;
 mod commit;
 mod ends;
@@ -18,7 +20,9 @@ mod salvage;
 mod schema;
 mod waits;
 mod wal;
+mod years;
 
+pub use archive::{Archivist, Parting};
 pub use commit::Batch;
 pub use ends::Alike;
 pub use history::{EndedJob, EndedRun, History};
@@ -29,6 +33,7 @@ pub use waits::{Spread, Waits};
 
 use gq_model::{ClusterId, Epoch};
 use rusqlite::{Connection, ErrorCode};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why something was not kept or not read.
@@ -50,6 +55,14 @@ pub enum StoreError {
         "damaged: {0}\n  try: a copy of state_dir from before; or gqd --accept-loss, to go on without what cannot be read"
     )]
     Damaged(String),
+    /// The file of a year cannot be read, or not be written. What is in the state is not concerned.
+    #[error("{}: {why}\n  try: put a copy of it back; what ended in that year is nowhere else", path.display())]
+    Year {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The files are of a newer gq.
     #[error("state of format {found}; this gq knows formats up to {known}: nothing was touched")]
     Newer {
@@ -102,6 +115,7 @@ impl From<rusqlite::Error> for StoreError {
 /// The controller's store. One connection, one writer.
 pub struct Store {
     conn: Connection,
+    years: years::Years,
     cluster_id: ClusterId,
     epoch: Epoch,
     /// How often it was looked whether there is room again.

@@ -3,6 +3,7 @@
 use crate::{Store, StoreError, ends::tasks_of, record, schema::RUN};
 use gq_cluster::{Booking, Cluster, Event, Job, Node, Purse, Rows, Spent, Usage};
 use gq_model::{CardTime, IndexSet, JobId, NodeName, Outcome, Seq, Timestamp, Token, Uid};
+use rusqlite::Connection;
 
 impl Store {
     /// Loads the state.
@@ -126,8 +127,12 @@ impl Store {
     /// # Errors
     /// When it cannot be looked up.
     pub fn was_job(&self, id: JobId) -> Result<bool, StoreError> {
-        let mut select = self.conn.prepare_cached("SELECT 1 FROM event WHERE job = ? LIMIT 1")?;
-        Ok(select.exists([crate::commit::signed(id.0)])?)
+        let known = self.years.at_job(&self.conn, id, |conn| {
+            let mut select = conn.prepare_cached("SELECT 1 FROM event WHERE job = ? LIMIT 1")?;
+            Ok(select.exists([crate::commit::signed(id.0)])?)
+        });
+        // What is in no file that can be read was in one that cannot.
+        known.or_else(|error| if matches!(error, StoreError::Year { .. }) { Ok(true) } else { Err(error) })
     }
 
     /// The user of a job and the account that it is charged to, if there ever was one of this id.
@@ -135,7 +140,7 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn owner(&self, id: JobId) -> Result<Option<(Uid, Option<String>)>, StoreError> {
-        match crate::history::first_event(&self.conn, id)? {
+        match self.years.at_job(&self.conn, id, |conn| crate::history::first_event(conn, id))? {
             Some(Event::Submitted(new)) => Ok(Some((new.uid, new.payer.account.clone()))),
             Some(_) => Err(crate::history::headless(id)),
             None => Ok(None),
@@ -147,33 +152,7 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn worst_outcome(&self, id: JobId) -> Result<Option<Outcome>, StoreError> {
-        let mut select = self.conn.prepare_cached(&format!(
-            "SELECT state, reason, exit_code, signal, max(detail), min(crc IS row_crc({RUN})) FROM run
-             WHERE job = ? AND again = 0 GROUP BY state, reason, exit_code, signal",
-        ))?;
-        let mut rows = select.query([crate::commit::signed(id.0)])?;
-        let mut worst: Option<Outcome> = None;
-        while let Some(row) = rows.next()? {
-            let damaged =
-                |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {id}: {what}"));
-            if !row.get::<_, bool>(5)? {
-                return Err(crate::history::damaged_run(id));
-            }
-            let state = text(row, 0)?.parse().map_err(|e| damaged(&e))?;
-            let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };
-            let outcome = Outcome {
-                end,
-                reason: text(row, 1)?.parse().map_err(|e| damaged(&e))?,
-                exit_code: row.get(2)?,
-                signal: row.get(3)?,
-                detail: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
-                used: None,
-            };
-            if worst.as_ref().is_none_or(|worst| outcome.client_code() > worst.client_code()) {
-                worst = Some(outcome);
-            }
-        }
-        Ok(worst)
+        self.years.at_job(&self.conn, id, |conn| worst_outcome(conn, id))
     }
 
     /// What became of the tasks of a job that have ended for good: which of them COMPLETED, which did not, and the latest start.
@@ -181,28 +160,7 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn ends_of(&self, id: JobId) -> Result<(IndexSet, IndexSet, Option<Timestamp>), StoreError> {
-        let mut select = self.conn.prepare_cached(&format!(
-            "SELECT task, tasks, state = 'COMPLETED', started, crc IS row_crc({RUN}) FROM run
-             WHERE job = ? AND again = 0 ORDER BY task",
-        ))?;
-        let mut rows = select.query([crate::commit::signed(id.0)])?;
-        let (mut good, mut bad, mut started) = (IndexSet::default(), IndexSet::default(), None);
-        while let Some(row) = rows.next()? {
-            if !row.get::<_, bool>(4)? {
-                return Err(crate::history::damaged_run(id));
-            }
-            let set = if row.get(2)? { &mut good } else { &mut bad };
-            match row.get::<_, Option<String>>(1)? {
-                Some(tasks) => {
-                    *set = set.or(&tasks_of(&tasks, id)?);
-                }
-                None => {
-                    set.insert(row.get(0)?);
-                }
-            }
-            started = started.max(row.get::<_, Option<i64>>(3)?.map(Timestamp));
-        }
-        Ok((good, bad, started))
+        self.years.at_job(&self.conn, id, |conn| ends_of(conn, id))
     }
 
     /// Forgets tokens of jobs that ended before `before`.
@@ -210,11 +168,30 @@ impl Store {
     /// # Errors
     /// When it cannot be done.
     pub fn forget_tokens(&mut self, before: Timestamp) -> Result<usize, StoreError> {
-        Ok(self.conn.execute(
+        let forgotten = self.conn.execute(
             "DELETE FROM token WHERE job NOT IN (SELECT id FROM job)
              AND (SELECT max(ended) FROM run WHERE run.job = token.job) < ?",
             [before.0],
-        )?)
+        )?;
+        Ok(forgotten + self.forget_tokens_of_years(before)?)
+    }
+
+    /// The same for jobs of which the state has no runs any more.
+    fn forget_tokens_of_years(&mut self, before: Timestamp) -> Result<usize, StoreError> {
+        let mut select = self.conn.prepare_cached(
+            "SELECT job FROM token WHERE job NOT IN (SELECT id FROM job) AND job NOT IN (SELECT job FROM run)",
+        )?;
+        let jobs =
+            select.query_map([], |row| Ok(JobId(unsigned(row.get(0)?))))?.collect::<Result<Vec<_>, _>>()?;
+        let mut forgotten = 0;
+        for job in jobs {
+            let ended = self.years.at_job(&self.conn, job, |conn| crate::history::last_end(conn, job))?;
+            if ended.is_some_and(|at| at < before.0) {
+                forgotten +=
+                    self.conn.execute("DELETE FROM token WHERE job = ?", [crate::commit::signed(job.0)])?;
+            }
+        }
+        Ok(forgotten)
     }
 
     /// The audit trail of a job, in order.
@@ -222,8 +199,65 @@ impl Store {
     /// # Errors
     /// [`StoreError::Damaged`] when a record is not what was written.
     pub fn trail(&self, job: JobId) -> Result<Vec<Event>, StoreError> {
-        crate::history::trail(&self.conn, job)
+        self.years.at_job(&self.conn, job, |conn| crate::history::trail(conn, job))
     }
+}
+
+/// See [`Store::worst_outcome`].
+fn worst_outcome(conn: &Connection, id: JobId) -> Result<Option<Outcome>, StoreError> {
+    let mut select = conn.prepare_cached(&format!(
+        "SELECT state, reason, exit_code, signal, max(detail), min(crc IS row_crc({RUN})) FROM run
+         WHERE job = ? AND again = 0 GROUP BY state, reason, exit_code, signal",
+    ))?;
+    let mut rows = select.query([crate::commit::signed(id.0)])?;
+    let mut worst: Option<Outcome> = None;
+    while let Some(row) = rows.next()? {
+        let damaged =
+            |what: &dyn std::fmt::Display| StoreError::Damaged(format!("a run of job {id}: {what}"));
+        if !row.get::<_, bool>(5)? {
+            return Err(crate::history::damaged_run(id));
+        }
+        let state = text(row, 0)?.parse().map_err(|e| damaged(&e))?;
+        let gq_model::JobState::Ended(end) = state else { return Err(damaged(&"its state is no end")) };
+        let outcome = Outcome {
+            end,
+            reason: text(row, 1)?.parse().map_err(|e| damaged(&e))?,
+            exit_code: row.get(2)?,
+            signal: row.get(3)?,
+            detail: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+            used: None,
+        };
+        if worst.as_ref().is_none_or(|worst| outcome.client_code() > worst.client_code()) {
+            worst = Some(outcome);
+        }
+    }
+    Ok(worst)
+}
+
+/// See [`Store::ends_of`].
+fn ends_of(conn: &Connection, id: JobId) -> Result<(IndexSet, IndexSet, Option<Timestamp>), StoreError> {
+    let mut select = conn.prepare_cached(&format!(
+        "SELECT task, tasks, state = 'COMPLETED', started, crc IS row_crc({RUN}) FROM run
+         WHERE job = ? AND again = 0 ORDER BY task",
+    ))?;
+    let mut rows = select.query([crate::commit::signed(id.0)])?;
+    let (mut good, mut bad, mut started) = (IndexSet::default(), IndexSet::default(), None);
+    while let Some(row) = rows.next()? {
+        if !row.get::<_, bool>(4)? {
+            return Err(crate::history::damaged_run(id));
+        }
+        let set = if row.get(2)? { &mut good } else { &mut bad };
+        match row.get::<_, Option<String>>(1)? {
+            Some(tasks) => {
+                *set = set.or(&tasks_of(&tasks, id)?);
+            }
+            None => {
+                set.insert(row.get(0)?);
+            }
+        }
+        started = started.max(row.get::<_, Option<i64>>(3)?.map(Timestamp));
+    }
+    Ok((good, bad, started))
 }
 
 /// A text column without a copy.

@@ -1,7 +1,7 @@
 //! The past as a whole: which runs fit, a page at a time in the order in which they ended, and how much they held and used, summed up by whatever
 //! they have in common. All of it is read of the index `run_sums`; a page of runs, of their rows too, which are checked then.
 
-use crate::{EndedRun, History, StoreError, commit::signed, history::run, load::unsigned};
+use crate::{EndedRun, History, StoreError, commit::signed, history::run, load::unsigned, years::first_end};
 use gq_model::{JobId, NodeName, RunNumber, TaskIndex, Timestamp, Uid};
 use rusqlite::{Row, params_from_iter, types::Value};
 use std::collections::HashMap;
@@ -201,15 +201,28 @@ impl History {
             (true, 1) => "INDEXED BY run_user",
             (true, _) => "INDEXED BY run_sums",
         };
-        let query = format!(
-            "SELECT * FROM run {index} WHERE {condition} ORDER BY ended, job, task, run LIMIT {most}"
-        );
-        let mut select = self.conn.prepare(&query)?;
-        let mut rows = select.query(params_from_iter(values))?;
-        let mut runs = Vec::new();
-        while let Some(row) = rows.next()? {
-            runs.push(PastRun::read(row)?);
-        }
+        let mut runs: Vec<PastRun> = Vec::new();
+        let from = fits.from.max(behind.map(|(ended, ..)| ended));
+        self.years.each(&self.conn, (from, fits.until), |conn, counts| {
+            let last = runs.last().map(|run| run.run.ended).filter(|_| runs.len() >= most);
+            if let Some(last) = last
+                && first_end(conn)? > last
+            {
+                return Ok(true);
+            }
+            let query = format!(
+                "SELECT * FROM run {index} WHERE {condition}{counts} ORDER BY ended, job, task, run LIMIT {most}"
+            );
+            let mut select = conn.prepare(&query)?;
+            let mut rows = select.query(params_from_iter(values.clone()))?;
+            while let Some(row) = rows.next()? {
+                runs.push(PastRun::read(row)?);
+            }
+            // A job of one year may have runs that ended in the year before.
+            runs.sort_by_key(PastRun::mark);
+            runs.truncate(most);
+            Ok(true)
+        })?;
         Ok(runs)
     }
 
@@ -239,28 +252,35 @@ impl History {
         add: impl Fn(&mut T, &Row<'_>) -> Result<(), StoreError>,
     ) -> Result<Option<Vec<T>>, StoreError> {
         let (condition, values) = fits.condition();
-        let mut select = self.conn.prepare(&format!("{selected}{condition}"))?;
-        let mut rows = select.query(params_from_iter(values))?;
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
         let (mut all, mut key): (Vec<T>, Vec<u8>) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            key.clear();
-            by.iter().try_for_each(|by| add_key(&mut key, row, *by, periods))?;
-            let at = match places.get(key.as_slice()) {
-                Some(at) => *at,
-                None if all.len() >= MAX_SUMS => return Ok(None),
-                None => {
-                    places.insert(key.clone(), all.len());
-                    let keys = by.iter().map(|by| key_of(row, *by, periods)).collect::<Result<_, _>>()?;
-                    all.push(begin(keys));
-                    all.len() - 1
+        let mut fit = true;
+        self.years.each(&self.conn, (fits.from, fits.until), |conn, counts| {
+            let mut select = conn.prepare(&format!("{selected}{condition}{counts}"))?;
+            let mut rows = select.query(params_from_iter(values.clone()))?;
+            while let Some(row) = rows.next()? {
+                key.clear();
+                by.iter().try_for_each(|by| add_key(&mut key, row, *by, periods))?;
+                let at = match places.get(key.as_slice()) {
+                    Some(at) => *at,
+                    None if all.len() >= MAX_SUMS => {
+                        fit = false;
+                        return Ok(false);
+                    }
+                    None => {
+                        places.insert(key.clone(), all.len());
+                        let keys = by.iter().map(|by| key_of(row, *by, periods)).collect::<Result<_, _>>()?;
+                        all.push(begin(keys));
+                        all.len() - 1
+                    }
+                };
+                if let Some(one) = all.get_mut(at) {
+                    add(one, row)?;
                 }
-            };
-            if let Some(one) = all.get_mut(at) {
-                add(one, row)?;
             }
-        }
-        Ok(Some(all))
+            Ok(true)
+        })?;
+        Ok(fit.then_some(all))
     }
 }
 

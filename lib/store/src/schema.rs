@@ -1,7 +1,7 @@
 //! Tables and their version. A format that a release wrote stays readable for ever; a newer one is refused untouched, and so is one
 //! from before the first release.
 
-use crate::{Store, StoreError, check, record, wal};
+use crate::{Store, StoreError, check, record, wal, years::Years};
 use gq_failpoint::{Step, step};
 use gq_model::{ClusterId, Epoch};
 use rusqlite::{Connection, OptionalExtension, config::DbConfig, hooks::Wal, params};
@@ -26,6 +26,15 @@ CREATE TABLE token(token BLOB PRIMARY KEY, job INTEGER NOT NULL, uid INTEGER NOT
 CREATE TABLE booking(name TEXT PRIMARY KEY, body TEXT NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE spent(budget TEXT NOT NULL, uid INTEGER NOT NULL, day INTEGER NOT NULL, used INTEGER NOT NULL, told INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(budget, uid)) STRICT, WITHOUT ROWID;
 CREATE TABLE usage(uid INTEGER NOT NULL, account TEXT NOT NULL, charge INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(uid, account)) STRICT, WITHOUT ROWID;
+";
+
+/// What is in the file of a year beside its runs.
+const YEAR: &str = "
+CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE event(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE INDEX event_job ON event(job);
+CREATE TABLE part(job INTEGER PRIMARY KEY, batch INTEGER NOT NULL) STRICT;
+CREATE INDEX part_batch ON part(batch);
 ";
 
 /// What has ended. `used`: what was measured, as JSON; of that by itself, for sums: `cpu_used`, microseconds of cpu time, and `gpu_used`, in how many
@@ -185,6 +194,15 @@ pub(crate) fn acquaint(conn: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Makes the tables of a year's file. Runs and events are as in a state of this format; `part` says which jobs are there, and in which batch they came.
+pub(crate) fn create_year(conn: &Connection, cluster: &str) -> Result<(), StoreError> {
+    conn.execute_batch(YEAR)?;
+    conn.execute_batch(RUNS)?;
+    conn.execute(&record::put("meta", 3), params!["format", FORMAT])?;
+    conn.execute(&record::put("meta", 3), params!["cluster", cluster])?;
+    Ok(())
+}
+
 pub(crate) fn create(path: &Path, id: ClusterId) -> Result<(), StoreError> {
     let mut conn = Connection::open(path)?;
     acquaint(&conn)?;
@@ -223,7 +241,9 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     step(Step::StateLife, || conn.execute(&record::put("meta", 3), params!["epoch", epoch]))?;
     let epoch = u64::try_from(epoch).map_err(|_| StoreError::Damaged("meta.epoch is negative".into()))?;
     fold_in_at_close(&conn, true)?;
-    Ok(Store { conn, cluster_id, epoch: Epoch(epoch), probes: 0 })
+    crate::archive::settle(path);
+    let years = Years::beside(path);
+    Ok(Store { conn, years, cluster_id, epoch: Epoch(epoch), probes: 0 })
 }
 
 /// The format of a file that this program can read.

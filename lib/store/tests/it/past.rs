@@ -7,7 +7,7 @@ use gq_store::{By, Fits, Sums};
 use std::sync::Arc;
 
 /// A job of this id, which ran for so many seconds, in so many attempts.
-fn run(life: &mut Life, id: u64, uid: Uid, seconds: u64, attempts: u32) {
+pub fn run(life: &mut Life, id: u64, uid: Uid, seconds: u64, attempts: u32) {
     let mut new = submitted();
     let Event::Submitted(job) = &mut new else { unreachable!() };
     (job.id, job.uid, job.token) = (JobId(id), uid, Token([u8::try_from(id).unwrap(); 16]));
