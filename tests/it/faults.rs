@@ -44,7 +44,7 @@ const LONG_LINE: usize = 1 << 20;
 /// Two nodes, one by the socket and one by files; nothing is started yet. With `hooks`, a site that would have programs run around its jobs, and
 /// has none.
 fn lab(hooks: bool) -> Lab {
-    let plan = Plan::new().cluster("job_file_keep = \"1s\"");
+    let plan = Plan::new().cluster("job_file_keep = \"1s\"").cluster("history_keep = \"1s\"");
     let lab = plan.node("n1", &cards(2)).node("n2", &cards(2)).by_files().ready();
     if hooks {
         let dir = lab.dir().join("hooks.d");

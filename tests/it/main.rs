@@ -48,3 +48,4 @@ mod submission;
 mod time;
 mod users;
 mod watch;
+mod years;

@@ -1,11 +1,18 @@
-//! A long history: a million runs of a year and a half, made up, and how long questions about them take beside a queue at work.
+//! A long history: a million runs of a year and a half, made up, of which the oldest go to the files of their years, and how long questions about all of
+//! them take beside a queue at work.
 
 use crate::{clients, percentile, queue::Queue, say};
 use rusqlite::{Connection, functions::FunctionFlags, params, types::ValueRef};
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 const RUNS: i64 = 1_000_000;
 const SPAN: i64 = 18 * 30 * 86_400_000_000;
+
+/// Longer than it rests between pieces.
+const PAUSE: Duration = Duration::from_secs(3);
 
 /// The questions, with what they are called here.
 const ASKED: [(&str, &[&str]); 13] = [
@@ -31,6 +38,7 @@ pub(crate) fn rows() {
     fill(&queue.path().join("state/gq.db"));
     say("a history of 1,000,000 runs, made up in", format!("{:.0} s", begun.elapsed().as_secs_f64()));
     queue.start_gqd(false);
+    move_old(&queue);
     let size = std::fs::metadata(queue.path().join("state/gq.db")).unwrap().len();
     say("  bytes of the database for each", size / RUNS as u64);
     for (name, words) in ASKED {
@@ -52,14 +60,35 @@ pub(crate) fn rows() {
     beside(&queue);
 }
 
+/// Waits until what is old is in the files of years, while somebody submits.
+fn move_old(queue: &Queue) {
+    let state = Connection::open(queue.path().join("state/gq.db")).unwrap();
+    state.busy_timeout(Duration::from_secs(10)).unwrap();
+    let left = || -> i64 { state.query_row("SELECT count(*) FROM run", [], |row| row.get(0)).unwrap() };
+    let begun = Instant::now();
+    say("submit while what is old is moved to files of years", rate(queue));
+    let mut before = RUNS + 1;
+    // It rests between pieces, and looks again after an hour only.
+    while before > left() {
+        before = left();
+        std::thread::sleep(PAUSE);
+    }
+    let moved = RUNS - before;
+    let took = begun.elapsed() - PAUSE;
+    say("  so many were moved", moved);
+    say("  in", format!("{:.0} s, {:.0} a second", took.as_secs_f64(), moved as f64 / took.as_secs_f64()));
+}
+
+/// How many submissions a second one client has taken, one after the other.
+fn rate(queue: &Queue) -> String {
+    let script = queue.script("nothing.sh", "#!/bin/sh\n#SBATCH -o /dev/null\n:\n");
+    let (took, ids) = clients::submit(queue, &script, &["-p", "shut"], 300, 1);
+    format!("{:.0}/s", ids.len() as f64 / took.as_secs_f64())
+}
+
 /// Submissions while somebody sums up all the time, and without.
 fn beside(queue: &Queue) {
-    let script = queue.script("nothing.sh", "#!/bin/sh\n#SBATCH -o /dev/null\n:\n");
-    let rate = || {
-        let (took, ids) = clients::submit(queue, &script, &["-p", "shut"], 300, 1);
-        format!("{:.0}/s", ids.len() as f64 / took.as_secs_f64())
-    };
-    say("submit beside it, nobody asks", rate());
+    say("submit beside it, nobody asks", rate(queue));
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -67,7 +96,7 @@ fn beside(queue: &Queue) {
                 queue.run("gqacct", &["usage", "--by=user", "-S", "2020-01-01"]);
             }
         });
-        say("submit while somebody sums up all the time", rate());
+        say("submit while somebody sums up all the time", rate(queue));
         over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }

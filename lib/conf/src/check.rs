@@ -94,6 +94,7 @@ fn cluster(section: &Section<'_>, notes: &mut Notes<'_>) -> Cluster {
         private: section.get(&keys::PRIVATE_DATA, notes),
         user: section.get(&keys::USER, notes),
         job_file_keep: section.get(&keys::JOB_FILE_KEEP, notes),
+        history_keep: section.get(&keys::HISTORY_KEEP, notes),
         allow_test_run: section.get(&keys::ALLOW_TEST_RUN, notes),
         nvml_library: section.get(&keys::NVML_LIBRARY, notes),
         beat,

@@ -66,6 +66,8 @@ pub struct Cluster {
     pub user: String,
     /// How long a job file is kept after the end of its job.
     pub job_file_keep: Seconds,
+    /// How long what has ended stays in the state, before it goes to the file of its year; none means for ever.
+    pub history_keep: Option<Seconds>,
     /// Whether `--test-run` is taken.
     pub allow_test_run: bool,
     /// Path of `libnvidia-ml.so`, when it is not where the loader looks.

@@ -47,6 +47,8 @@ keys! {
         "The account that gqd becomes." USER: String = "user", value::account, "gq".to_string();
         "How long a job file is kept after the end of its job." JOB_FILE_KEEP: Seconds =
             "job_file_keep", value::duration, Seconds(30 * 86_400);
+        "How long what has ended stays in the state." HISTORY_KEEP: Option<Seconds> =
+            "history_keep", value::limit, Some(Seconds(400 * 86_400));
         "Whether --test-run is taken." ALLOW_TEST_RUN: bool = "allow_test_run", value::flag, false;
         "Path of libnvidia-ml.so." NVML_LIBRARY: Option<PathBuf> = "nvml_library", value::some_path, None;
         "How often a node gives a sign of life." BEAT: Seconds = "beat", value::some_duration, Seconds(10);

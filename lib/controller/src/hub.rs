@@ -1,6 +1,7 @@
 //! The hub: the one thread that owns the state. Takes what the other threads say, makes turns of it, and keeps time.
 
 use crate::{
+    archive::Move,
     convert,
     courier::Couriers,
     keeper::StoreKeeper,
@@ -17,7 +18,8 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use gq_cluster::{Booking, Cluster, Policy};
 use gq_engine::{
-    Actor, ClientId, Context, Gone, Input, NodeReport, NodeVerb, Past, Submission, Turn, TurnError, Verb,
+    Actor, ClientId, Context, Gone, Input, Keeper as _, NodeReport, NodeVerb, Past, Submission, Turn,
+    TurnError, Verb,
 };
 use gq_failpoint::{Step, step};
 use gq_model::{
@@ -45,6 +47,8 @@ const PROBE: Duration = Duration::from_secs(5);
 const TIDYING: Duration = Duration::from_secs(86_400);
 /// How long a token is remembered after the end of its job.
 const TOKEN_KEEP: Seconds = Seconds(30 * 86_400);
+/// Rows that are removed of the state at a time, when they are in the file of a year.
+const FORGOTTEN: u32 = 500;
 /// Most ids of one request: each is looked up on disk when no such job lives.
 const MOST_NAMED: usize = 16_384;
 /// Longest sleep, so that a jump of the wall clock is noticed.
@@ -85,6 +89,8 @@ pub(crate) enum Word {
     Settled { reply: Sender<()> },
     /// Starts that the forecaster found for jobs that were promised none.
     Promises(Vec<(JobId, Timestamp)>),
+    /// The archive wants something moved; it is told whether there is more of it, or why it was not done.
+    Archive { what: Move, reply: Sender<Result<bool, String>> },
     /// SIGTERM, or an admin's word.
     Stop,
     /// SIGHUP.
@@ -111,6 +117,8 @@ pub(crate) struct Hub {
     pub(crate) degraded: bool,
     pub(crate) last_probe: Instant,
     pub(crate) last_tidying: Instant,
+    /// Why it must stop, when something else than a turn came to nothing.
+    pub(crate) broken: Option<String>,
     /// What could not be recorded of nodes for want of room.
     pub(crate) deferred: Vec<Input>,
 }
@@ -142,6 +150,9 @@ impl Hub {
                 }
                 Err(RecvTimeoutError::Timeout) => self.couriers.post.send_acks(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            if let Some(why) = self.broken.take() {
+                return Err(why);
             }
             self.notice_time(&mut inputs);
             if !inputs.is_empty() {
@@ -269,6 +280,7 @@ impl Hub {
             // A disk without room is not asked for more than it must hold.
             Word::Promises(_) if self.degraded => {}
             Word::Promises(starts) => inputs.push(Input::Promise { starts }),
+            Word::Archive { what, reply } => drop(reply.try_send(self.archive(what))),
             Word::Stop => return false,
             Word::Reload => {
                 if let Err(text) = self.reload(inputs) {
@@ -348,6 +360,20 @@ impl Hub {
         };
         let _ = reply.try_send(answer);
         true
+    }
+
+    /// Does what the archive wants. What leaves open what is on disk ends this life.
+    fn archive(&mut self, what: Move) -> Result<bool, String> {
+        let done = match what {
+            Move::Part(parting) => self.keeper.store.part(&parting).map(|()| true),
+            Move::Forget => self.keeper.store.forget_parted(FORGOTTEN),
+        };
+        done.map_err(|error| {
+            if !StoreKeeper::is_undone(&error) {
+                self.broken = Some(error.to_string());
+            }
+            error.to_string()
+        })
     }
 
     /// How a job ended that lives no more.

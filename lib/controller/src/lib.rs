@@ -6,6 +6,7 @@
 //! They hand the first one inputs over a bounded channel. Listings are served from the `board`, immutable records that are
 //! published after each turn, so that no question stops the loop.
 
+mod archive;
 mod arrays;
 mod board;
 mod budgets;

@@ -27,7 +27,7 @@ const LIST_TASKS: usize = 2 << 20;
 /// Most ids that one listing names: each is looked up on disk.
 const MAX_NAMED: usize = 4096;
 /// Most ended jobs of a listing by state.
-const MAX_ENDED: u32 = 10_000;
+const MAX_ENDED: usize = 10_000;
 
 impl Door {
     pub(crate) fn list(&self, conn: &Conn, uid: Uid, list: &ListAsk) -> Result<(), IpcError> {

@@ -197,7 +197,7 @@ fn cards(sheet: &Sheet, board: &Board, nodes: &[NodeView]) -> Result<(), Error> 
 }
 
 fn disk(sheet: &Sheet, room: &Room) -> Result<(), Error> {
-    let files = [("database", room.database), ("journal", room.journal)];
+    let files = [("database", room.database), ("journal", room.journal), ("history", room.history)];
     let rows = files.map(|(file, size)| (vec![file.to_owned()], size as f64));
     sheet.put("gq_state_bytes", "Size of the files of the state.", &["file"], rows)?;
     let one = |figure: u64| [(vec![], figure as f64)];

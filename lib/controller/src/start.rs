@@ -1,6 +1,7 @@
 //! How `gqd` starts: conf, folders, account, lock, state, threads; and how it stops.
 
 use crate::{
+    archive::{self, Archive},
     board::{Board, Wall},
     courier::Couriers,
     door::{self, Door},
@@ -191,6 +192,7 @@ fn run(conf: PathBuf, config: &Config, How { init, accept_loss }: How) -> Result
         degraded,
         last_probe: Instant::now(),
         last_tidying: Instant::now(),
+        broken: None,
         deferred: Vec::new(),
         place,
     };
@@ -264,10 +266,19 @@ fn open_up(
         refusals: Refusals::default(),
         keep: config.cluster.job_file_keep,
     };
+    let archive = config.cluster.history_keep.map(|keep| Archive {
+        database: place.database(),
+        wall: wall.clone(),
+        words: tell.clone(),
+        keep,
+    });
     let words = tell.clone();
     start("signals", move || signals(&words))?;
     start("upkeep", move || upkeep::run(&upkeep))?;
     start("mail", move || mail::run(mail))?;
+    if let Some(archive) = archive {
+        start("archive", move || archive::run(&archive))?;
+    }
     door::open(&door, listen(config)?).map_err(|e| format!("no thread for the door: {e}"))
 }
 

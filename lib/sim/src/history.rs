@@ -13,9 +13,9 @@ use gq_store::{EndedJob, EndedRun, History};
 use std::{path::Path, sync::Arc};
 
 /// Most jobs that are read: the newest.
-const MAX_JOBS: u32 = 5_000_000;
+const MAX_JOBS: usize = 5_000_000;
 /// What to do about a database that is not all there.
-pub(crate) const WHOLE_COPY: &str = "copy gq.db-wal together with gq.db, into a folder of yours: what is newest stands there; or read the live gq.db";
+pub(crate) const WHOLE_COPY: &str = "copy gq.db-wal and the folder history together with gq.db, into a folder of yours: what is newest stands there; or read the live gq.db";
 
 /// Reads all jobs of which something has ended.
 ///

@@ -34,6 +34,13 @@ pub struct Parting {
     jobs: Vec<JobId>,
 }
 
+impl Parting {
+    /// Which jobs.
+    pub fn jobs(&self) -> &[JobId] {
+        &self.jobs
+    }
+}
+
 /// Copies what ended long ago. It has a connection of its own; what it finds to be moved is for the [`Store`] to say and to remove.
 pub struct Archivist {
     state: Connection,

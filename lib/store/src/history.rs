@@ -132,20 +132,29 @@ impl History {
         Ok(gone)
     }
 
-    /// Ids of jobs of which something ended in one of these states, newest first, at most `most`; of those that are in the state.
+    /// Ids of jobs of which something ended in one of these states, newest first, at most `most`; where the file of a year cannot be read, those
+    /// that ended later.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn ended_in(&self, states: &[&str], most: u32) -> Result<Vec<JobId>, StoreError> {
-        let marks = vec!["?"; states.len()].join(",");
-        let query = format!(
-            "SELECT DISTINCT job FROM run WHERE again = 0 AND state IN ({marks}) ORDER BY ended DESC LIMIT {most}"
-        );
-        let mut select = self.conn.prepare_cached(&query)?;
-        let ids =
-            select.query_map(rusqlite::params_from_iter(states), |row| Ok(JobId(unsigned(row.get(0)?))))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+    pub fn ended_in(&self, states: &[&str], most: usize) -> Result<Vec<JobId>, StoreError> {
+        let mut ids = Vec::new();
+        self.years.each_back(&self.conn, |conn, counts| {
+            ids.extend(ended_in(conn, counts, states, most.saturating_sub(ids.len()))?);
+            Ok(ids.len() < most)
+        })?;
+        Ok(ids)
     }
+}
+
+fn ended_in(conn: &Connection, counts: &str, states: &[&str], most: usize) -> Result<Vec<JobId>, StoreError> {
+    let marks = vec!["?"; states.len()].join(",");
+    let query = format!(
+        "SELECT DISTINCT job FROM run WHERE again = 0 AND state IN ({marks}){counts} ORDER BY ended DESC LIMIT {most}"
+    );
+    let mut select = conn.prepare_cached(&query)?;
+    let ids = select.query_map(rusqlite::params_from_iter(states), |row| Ok(JobId(unsigned(row.get(0)?))))?;
+    Ok(ids.collect::<Result<_, _>>()?)
 }
 
 /// When the last run of a job ended.

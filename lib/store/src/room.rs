@@ -10,6 +10,8 @@ pub struct Room {
     pub database: u64,
     /// Its write-ahead log.
     pub journal: u64,
+    /// The files of years.
+    pub history: u64,
     /// What is kept to record results on a full disk.
     pub reserve: u64,
     /// What is free there for whoever `gqd` runs as.
@@ -22,7 +24,10 @@ impl Room {
         let size = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
         let mut journal = OsString::from(database);
         journal.push("-wal");
+        let history = database.with_file_name(crate::years::FOLDER);
+        let years = std::fs::read_dir(history).into_iter().flatten().flatten();
         Self {
+            history: years.map(|file| size(&file.path())).sum(),
             database: size(database),
             journal: size(Path::new(&journal)),
             reserve: size(&database.with_file_name(BALLAST)),

@@ -74,7 +74,10 @@ impl Years {
         ask: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let path = self.path(year);
-        let known = self.open.borrow_mut().remove(&year).filter(|_| path.exists());
+        if !path.exists() {
+            return Err(StoreError::Year { path, why: "it is not there".into() });
+        }
+        let known = self.open.borrow_mut().remove(&year);
         let asked = known.map_or_else(|| reader(&path), Ok).and_then(|conn| {
             let answer = ask(&conn)?;
             self.open.borrow_mut().insert(year, conn);
@@ -148,6 +151,31 @@ impl Years {
     }
 }
 
+impl Years {
+    /// The same the other way round, the newest first: the state, and then every year that can be read, until one cannot.
+    pub(crate) fn each_back(
+        &self,
+        state: &Connection,
+        mut ask: impl FnMut(&Connection, &str) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let state = state.unchecked_transaction()?;
+        let ledger = Ledger::read(&state)?;
+        let mut goes_on = ask(&state, &without(ledger.leaving.iter().copied()))?;
+        let mut years = ledger.years.iter().rev();
+        while goes_on && let Some(year) = years.next() {
+            let asked = self.ask(*year, |conn| {
+                let later = jobs_behind(conn, ledger.batch)?;
+                ask(conn, &without(later.iter().map(|(_, job)| job.0)))
+            });
+            goes_on = match asked {
+                Err(StoreError::Year { .. }) => false,
+                asked => asked?,
+            };
+        }
+        Ok(())
+    }
+}
+
 /// The condition that leaves out the rows of these jobs; nothing when there are none.
 fn without(jobs: impl Iterator<Item = u64>) -> String {
     let jobs: Vec<String> = jobs.map(|job| job.to_string()).collect();
@@ -155,9 +183,6 @@ fn without(jobs: impl Iterator<Item = u64>) -> String {
 }
 
 fn reader(path: &Path) -> Result<Connection, StoreError> {
-    if !path.exists() {
-        return Err(StoreError::Damaged("it is not there".into()));
-    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(Duration::from_secs(10))?;

@@ -96,7 +96,15 @@ pub fn check(history: &History<'_>, killed: usize) -> Tally {
 }
 
 fn rows(history: &History<'_>) -> BTreeMap<RunId, Row> {
-    let path = history.lab.dir().join("state/gq.db");
+    let state = history.lab.dir().join("state");
+    let years =
+        std::fs::read_dir(state.join("history")).into_iter().flatten().map(|file| file.unwrap().path());
+    let files = years.filter(|path| path.extension().is_some_and(|ending| ending == "db"));
+    // What is in both places counts once: the state removes it after it was copied.
+    files.chain([state.join("gq.db")]).flat_map(|path| rows_of(&path)).map(|row| (row.run, row)).collect()
+}
+
+fn rows_of(path: &std::path::Path) -> Vec<Row> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let mut all = db
         .prepare(
@@ -123,7 +131,7 @@ fn rows(history: &History<'_>) -> BTreeMap<RunId, Row> {
             cards,
         })
     });
-    found.unwrap().map(|row| row.unwrap()).map(|row| (row.run, row)).collect()
+    found.unwrap().map(|row| row.unwrap()).collect()
 }
 
 impl Judge<'_> {
