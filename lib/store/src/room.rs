@@ -25,7 +25,7 @@ impl Room {
         let mut journal = OsString::from(database);
         journal.push("-wal");
         let history = database.with_file_name(crate::years::FOLDER);
-        let years = std::fs::read_dir(history).into_iter().flatten().flatten();
+        let years = fs::read_dir(history).into_iter().flatten().flatten();
         Self {
             history: years.map(|file| size(&file.path())).sum(),
             database: size(database),
