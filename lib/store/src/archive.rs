@@ -7,7 +7,7 @@ use crate::{
     commit::signed,
     load::unsigned,
     schema,
-    years::{FOLDER, Ledger, Years, jobs_behind, known_format},
+    years::{FOLDER, Ledger, Years, jobs_behind},
 };
 use gq_failpoint::{Step, step};
 use gq_model::{JobId, Timestamp, year_of};
@@ -46,7 +46,6 @@ pub struct Archivist {
     state: Connection,
     years: Years,
     folder: PathBuf,
-    cluster: String,
     /// Where it goes on in the order of ends.
     behind: (i64, i64),
     /// Jobs that stay where they are: something of them is damaged.
@@ -63,15 +62,8 @@ impl Archivist {
         let state = Connection::open_with_flags(database, flags)?;
         state.busy_timeout(Duration::from_secs(10))?;
         schema::acquaint(&state)?;
-        let cluster =
-            state.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?;
-        let (years, folder) = (Years::beside(database), database.with_file_name(FOLDER));
-        Ok(Self { state, years, folder, cluster, behind: (i64::MIN, 0), damaged: BTreeSet::new() })
-    }
-
-    /// Begins again with the oldest: who lived may have ended.
-    pub fn begin_anew(&mut self) {
-        self.behind = (i64::MIN, 0);
+        let (years, folder) = (Years::beside(database, &state)?, database.with_file_name(FOLDER));
+        Ok(Self { state, years, folder, behind: (i64::MIN, 0), damaged: BTreeSet::new() })
     }
 
     /// Copies the next jobs of which nothing lives and everything ended before `before`; or finds those that were copied and do not count yet. None when
@@ -208,15 +200,10 @@ impl Archivist {
         let is_new = !conn.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'meta'")?.exists([])?;
         if is_new {
             let tx = conn.transaction()?;
-            schema::create_year(&tx, &self.cluster)?;
+            schema::create_year(&tx, self.years.cluster())?;
             tx.commit()?;
         }
-        known_format(&conn)?;
-        let cluster: String =
-            conn.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?;
-        if cluster != self.cluster {
-            return Err(StoreError::Damaged(format!("it is of cluster {cluster}, not of {}", self.cluster)));
-        }
+        self.years.check(&conn)?;
         Ok(conn)
     }
 }

@@ -86,7 +86,8 @@ impl History {
         conn.busy_timeout(Duration::from_secs(10))?;
         crate::schema::acquaint(&conn)?;
         conn.pragma_update(None, "cache_size", -1024)?;
-        Ok(Self { conn, years: Years::beside(database) })
+        let years = Years::beside(database, &conn)?;
+        Ok(Self { conn, years })
     }
 
     /// Asks the file that has the rows of a job, in one view of the state.

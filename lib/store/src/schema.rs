@@ -7,7 +7,7 @@ use gq_model::{ClusterId, Epoch};
 use rusqlite::{Connection, OptionalExtension, config::DbConfig, hooks::Wal, params};
 use std::{ffi::c_int, path::Path, time::Duration};
 
-/// The newest format this program knows.
+/// The newest format this program knows; of the files of years too, whose runs and events are the same: whoever raises it brings these up as well.
 pub(crate) const FORMAT: i64 = 6;
 /// The oldest format it reads.
 const OLDEST: i64 = 2;
@@ -242,7 +242,7 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     let epoch = u64::try_from(epoch).map_err(|_| StoreError::Damaged("meta.epoch is negative".into()))?;
     fold_in_at_close(&conn, true)?;
     crate::archive::settle(path);
-    let years = Years::beside(path);
+    let years = Years::beside(path, &conn)?;
     Ok(Store { conn, years, cluster_id, epoch: Epoch(epoch), probes: 0 })
 }
 

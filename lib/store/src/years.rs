@@ -51,17 +51,50 @@ impl Ledger {
 #[derive(Debug)]
 pub(crate) struct Years {
     folder: PathBuf,
+    /// The cluster whose state it is.
+    cluster: String,
     open: RefCell<BTreeMap<i64, Connection>>,
 }
 
 impl Years {
     /// Those of a state.
-    pub(crate) fn beside(database: &Path) -> Self {
-        Self { folder: database.with_file_name(FOLDER), open: RefCell::default() }
+    ///
+    /// # Errors
+    /// When it does not say of which cluster it is.
+    pub(crate) fn beside(database: &Path, state: &Connection) -> Result<Self, StoreError> {
+        let cluster = cluster_of(state)?;
+        Ok(Self { folder: database.with_file_name(FOLDER), cluster, open: RefCell::default() })
+    }
+
+    pub(crate) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// Whether a file is of a format that is known, and of this cluster.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn check(&self, year: &Connection) -> Result<(), StoreError> {
+        known_format(year)?;
+        let cluster = cluster_of(year)?;
+        if cluster == self.cluster {
+            return Ok(());
+        }
+        Err(StoreError::Damaged(format!("it is of cluster {cluster}, and the state of {}", self.cluster)))
     }
 
     pub(crate) fn path(&self, year: i64) -> PathBuf {
         self.folder.join(format!("{year}.db"))
+    }
+
+    fn reader(&self, path: &Path) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags)?;
+        conn.busy_timeout(Duration::from_secs(10))?;
+        crate::schema::acquaint(&conn)?;
+        conn.pragma_update(None, "cache_size", -1024)?;
+        self.check(&conn)?;
+        Ok(conn)
     }
 
     /// Asks the file of a year.
@@ -78,7 +111,7 @@ impl Years {
             return Err(StoreError::Year { path, why: "it is not there".into() });
         }
         let known = self.open.borrow_mut().remove(&year);
-        let asked = known.map_or_else(|| reader(&path), Ok).and_then(|conn| {
+        let asked = known.map_or_else(|| self.reader(&path), Ok).and_then(|conn| {
             let answer = ask(&conn)?;
             self.open.borrow_mut().insert(year, conn);
             Ok(answer)
@@ -182,18 +215,12 @@ fn without(jobs: impl Iterator<Item = u64>) -> String {
     if jobs.is_empty() { String::new() } else { format!(" AND job NOT IN ({})", jobs.join(",")) }
 }
 
-fn reader(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(Duration::from_secs(10))?;
-    crate::schema::acquaint(&conn)?;
-    conn.pragma_update(None, "cache_size", -1024)?;
-    known_format(&conn)?;
-    Ok(conn)
+fn cluster_of(conn: &Connection) -> Result<String, StoreError> {
+    Ok(conn.query_row("SELECT value FROM meta WHERE key = 'cluster'", [], |row| row.get(0))?)
 }
 
 /// The format of a year's file; the rows of runs and events are as in a state of that format.
-pub(crate) fn known_format(conn: &Connection) -> Result<(), StoreError> {
+fn known_format(conn: &Connection) -> Result<(), StoreError> {
     let found: i64 = conn.query_row("SELECT value FROM meta WHERE key = 'format'", [], |row| row.get(0))?;
     match found {
         crate::schema::FORMAT => Ok(()),

@@ -5,7 +5,7 @@ use crate::{
     acct::{advice_in_json, advice_in_words, smallest_of, tried},
     escape::shown,
     link::Link,
-    stat::used,
+    stat::{clock::Clock, used},
     trouble::{Trouble, say},
 };
 use gq_conf::Config;
@@ -47,11 +47,15 @@ pub(super) fn tell(conf: &Config, job: JobId, asked: &JobSpec, code: u8, json: b
 fn last_run(conf: &Config, job: JobId) -> Result<Option<RunView>, Trouble> {
     let link = Link::open_to(conf)?;
     let mut last = None;
-    link.ask_in_parts(Ask::Past(PastAsk { jobs: vec![job], again: true, ..PastAsk::default() }), |part| {
-        let Reply::Runs { runs, more } = part else { return Err(link.astray()) };
-        last = runs.into_iter().rfind(|run| run.start_time.is_some()).or(last.take());
-        Ok(more)
-    })?;
+    let from = Some(Clock::system().now.before(Seconds(86_400)));
+    link.ask_in_parts(
+        Ask::Past(PastAsk { from, jobs: vec![job], again: true, ..PastAsk::default() }),
+        |part| {
+            let Reply::Runs { runs, more } = part else { return Err(link.astray()) };
+            last = runs.into_iter().rfind(|run| run.start_time.is_some()).or(last.take());
+            Ok(more)
+        },
+    )?;
     Ok(last)
 }
 

@@ -38,7 +38,8 @@ impl Adviser {
     fn seen(&self, subject: &Subject, at: Timestamp) -> Result<Seen, StoreError> {
         let mut seen = Seen::default();
         let history = History::open(&self.database)?;
-        let own = Fits { jobs: vec![subject.id], again: true, ..Fits::default() };
+        let own =
+            Fits { jobs: vec![subject.id], from: Some(subject.submitted), again: true, ..Fits::default() };
         let own = history.past(&own, None, MOST)?;
         own.iter().filter_map(tried).for_each(|run| seen.add(&run));
         // Who never ran is not told how to run better.

@@ -159,6 +159,12 @@ fn a_year_that_is_not_there_is_told_of_by_name_and_concerns_nothing_else() {
     assert!(history.job(JobId(8)).unwrap().is_some() && history.job(JobId(99)).unwrap().is_none());
     std::fs::write(&path, "no database at all, and of some length, so that it is looked into").unwrap();
     told(history.sums(&Fits::default(), &[], &[]).unwrap_err());
+    // Nor is it taken from another cluster.
+    let _ = std::fs::remove_file(&path);
+    std::fs::copy(&away, &path).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute("UPDATE meta SET value = 'another' WHERE key = 'cluster'", []).unwrap();
+    assert!(told(history.job(JobId(2)).unwrap_err()).contains("it is of cluster another"));
     // The next life starts all the same.
     life = life.next();
     std::fs::rename(&away, &path).unwrap();
