@@ -2,7 +2,7 @@
 
 use crate::lab::Lab;
 use gq_model::End;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn acct(lab: &Lab, words: &str) -> Value {
     serde_json::from_str(&lab.say(&format!("gqacct {words} --json")).ok()).unwrap()
@@ -222,4 +222,73 @@ fn a_report_is_a_page_that_stands_by_itself() {
     let nowhere = lab.work("no/such/folder");
     let words = ["report", "-S", "today", "--html", nowhere.to_str().unwrap()];
     assert!(lab.run("gqacct", &words).refused(1).contains("cannot write"));
+}
+
+/// Measures a page as a browser lays it out: what is wider than the window, pictures without size, and texts that stick out of their picture. Written
+/// into the page's title.
+const MEASURE: &str = r#"<script>
+const wrong = [];
+const page = document.documentElement;
+if (page.scrollWidth > innerWidth) wrong.push(`the page is ${page.scrollWidth} wide, the window ${innerWidth}`);
+const pictures = [...document.querySelectorAll("svg")];
+for (const picture of pictures) {
+    const box = picture.getBoundingClientRect();
+    if (box.width < 200 || box.height < 15) wrong.push(`a picture of ${box.width} x ${box.height}`);
+    for (const text of picture.querySelectorAll("text")) {
+        const at = text.getBoundingClientRect();
+        const out = at.left < box.left - 1 || at.right > box.right + 1 || at.top < box.top - 1 || at.bottom > box.bottom + 1;
+        if (out || at.width < 1) wrong.push(`the text ${text.textContent} sticks out of its picture`);
+    }
+}
+const marks = pictures.map(picture => picture.querySelectorAll("rect, path, line, circle, polyline").length);
+const color = getComputedStyle(document.body).color;
+document.title = JSON.stringify({pictures: pictures.length, marks, color, wrong});
+</script>"#;
+
+/// The report as a real browser shows it, narrow and wide. With `GQ_PICTURE` a picture of it is left there, to be looked at.
+#[test]
+fn a_browser_shows_the_report_whole() {
+    let names =
+        ["chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+    let is_there = |name: &&str| std::process::Command::new(name).arg("--version").output().is_ok();
+    let Some(browser) = names.into_iter().find(is_there) else {
+        return eprintln!("left out: no Chromium here, such as Debian's chromium-headless-shell");
+    };
+    let lab = Lab::with_cards(2);
+    let long = "x".repeat(200);
+    for options in ["--gpus=1", "--gpus=2 -J train", "", &format!("--gpus=1 -J {long}")] {
+        lab.submit(options, "true").ended();
+    }
+    lab.submit("--array=0-3 --gpus=1", "true").over();
+    let file = lab.work("report.html");
+    lab.run("gqacct", &["report", "-S", "today", "--html", file.to_str().unwrap()]).ok();
+    let page = std::fs::read_to_string(&file).unwrap();
+    let measured = lab.file("measured.html", page.replacen("</body>", &format!("{MEASURE}</body>"), 1));
+    let profile = tempfile::tempdir().unwrap();
+    let look = |width: u32, how: &str, page: &std::path::Path| {
+        let mut command = std::process::Command::new(browser);
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--disable-dev-shm-usage",
+        ]);
+        command
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("--window-size={width},1600"));
+        command.arg(how).arg(format!("file://{}", page.display()));
+        crate::lab::finish(&mut command)
+    };
+    for width in [600, 1400] {
+        let dom = look(width, "--dump-dom", &measured).ok();
+        let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).unwrap().0;
+        let told: Value = serde_json::from_str(&title.replace("&amp;", "&").replace("&lt;", "<"))
+            .unwrap_or_else(|e| panic!("{e}: {title}"));
+        assert_eq!((&told["pictures"], &told["wrong"]), (&3.into(), &json!([])), "{width}: {told}");
+        assert!(told["marks"].as_array().unwrap().iter().all(|marks| marks.as_u64() > Some(0)), "{told}");
+    }
+    if let Some(picture) = std::env::var_os("GQ_PICTURE") {
+        look(1400, &format!("--screenshot={}", picture.display()), &file).ok();
+    }
 }

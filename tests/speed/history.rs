@@ -15,7 +15,7 @@ const SPAN: i64 = 18 * 30 * 86_400_000_000;
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// The questions, with what they are called here.
-const ASKED: [(&str, &[&str]); 13] = [
+const ASKED: [(&str, &[&str]); 15] = [
     ("usage, all together", &["usage", "--by=all"]),
     ("usage by user", &["usage", "--by=user"]),
     ("usage by month and partition", &["usage", "--by=month,partition"]),
@@ -28,6 +28,8 @@ const ASKED: [(&str, &[&str]); 13] = [
     ("runs of one user in 30 days", &["-u", "1007", "-S", "now-30days"]),
     ("runs of one name", &["-n", "rare-7"]),
     ("runs on one node that timed out, 30 days", &["-N", "n7", "-t", "TO", "-S", "now-30days"]),
+    ("report of 30 days", &["report", "-S", "now-30days"]),
+    ("report of all, in 6 questions", &["report", "-S", "2020-01-01"]),
     ("one job", &["-j", "500000"]),
 ];
 

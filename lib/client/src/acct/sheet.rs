@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// Most rows of the picture of waits.
 const MAX_ROWS: usize = 24;
 
-const STYLE: &str = "body{font:15px/1.5 sans-serif;color:#1c2530;max-width:1000px;margin:2em auto;padding:0 1em}\
-h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;width:100%}\
+const STYLE: &str = "body{font:15px/1.5 sans-serif;color:#1c2530;max-width:1200px;margin:2em auto;padding:0 1em}\
+h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:13px}\
 th,td{padding:.2em .6em;text-align:right;border-bottom:1px solid #d8dde3}th:first-child,td:first-child{text-align:left}\
 svg{width:100%;height:auto}svg text{font:11px sans-serif;fill:#1c2530}.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .8em}\
 .note{color:#5a6572}";
@@ -52,7 +52,7 @@ pub(super) fn page(report: &Report) -> String {
 }
 
 fn table(page: &mut String, head: &str, lines: &[Line]) {
-    let _ = write!(page, "<table>\n<thead><tr><th>{head}</th>");
+    let _ = write!(page, "<div class=\"wide\"><table>\n<thead><tr><th>{head}</th>");
     for (_, name) in COLUMNS {
         let _ = write!(page, "<th>{}</th>", text(name));
     }
@@ -64,7 +64,7 @@ fn table(page: &mut String, head: &str, lines: &[Line]) {
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</tbody>\n</table>\n");
+    page.push_str("</tbody>\n</table></div>\n");
 }
 
 #[cfg(test)]
