@@ -29,7 +29,7 @@ const ASKED: [(&str, &[&str]); 15] = [
     ("runs of one name", &["-n", "rare-7"]),
     ("runs on one node that timed out, 30 days", &["-N", "n7", "-t", "TO", "-S", "now-30days"]),
     ("report of 30 days", &["report", "-S", "now-30days"]),
-    ("report of all, in 6 questions", &["report", "-S", "2020-01-01"]),
+    ("report of all, six questions at once", &["report", "-S", "2020-01-01"]),
     ("one job", &["-j", "500000"]),
 ];
 

@@ -23,7 +23,11 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use gq_model::Timestamp;
 use gq_proto::{Ask, PastAsk, Reply, UsageAsk, UsageBy, UsageView, WaitsView};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::{
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    thread::{self, ScopedJoinHandle},
+};
 
 /// Longest span that is told day by day, in days.
 const DAYS: u64 = 62;
@@ -114,16 +118,19 @@ fn gather(words: &ArgMatches, clock: &Clock, draws: bool) -> Result<Report, Trou
     let days = until.micros_since(from).div_ceil(DAY);
     let period = if days <= DAYS { Period::Day } else { Period::Month };
     let periods = when::periods(period, from, until, clock)?;
+    let ask_for = |by: UsageBy| lines(conf_of(words), &select, by, &periods);
+    let kinds = [UsageBy::Partition, UsageBy::User, UsageBy::Period];
+    let [partitions, users, times] =
+        thread::scope(|threads| kinds.map(|by| threads.spawn(move || ask_for(by))).map(joined));
     let link = Link::open(conf_of(words))?;
-    let lines = |by: UsageBy| lines(&link, &select, by, &periods);
     let courses = if draws { Some(courses(&link, &select, from, until)?) } else { None };
     let civil = |at| clock.civil(at).unwrap_or_default();
     Ok(Report {
         from: civil(from),
         until: civil(until),
-        partitions: lines(UsageBy::Partition)?,
-        users: lines(UsageBy::User)?,
-        times: lines(UsageBy::Period)?,
+        partitions: partitions?,
+        users: users?,
+        times: times?,
         shares: if draws { shares(&link, &select, &periods)? } else { Vec::new() },
         courses,
     })
@@ -138,10 +145,25 @@ fn word(by: UsageBy) -> Vec<By> {
     BY.iter().filter(|(_, key, _)| key.letter() == by).take(1).copied().collect()
 }
 
-fn lines(link: &Link, select: &PastAsk, by: UsageBy, periods: &Periods) -> Result<Vec<Line>, Trouble> {
+/// What a thread found.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Both are asked at the same time, as are all lines of a report, each by a link of its own: every answer is a look at all of its runs.
+fn lines(
+    conf: Option<&Path>,
+    select: &PastAsk,
+    by: UsageBy,
+    periods: &Periods,
+) -> Result<Vec<Line>, Trouble> {
     let ask = asked(select, vec![by], periods);
-    let sums = usage::sums_of(link, ask.clone())?;
-    let mut waits = waits::waits_of(link, ask)?;
+    let (sums, waits) = thread::scope(|threads| {
+        let sums = threads.spawn(|| usage::sums_of(&Link::open(conf)?, ask.clone()));
+        let waits = Link::open(conf).and_then(|link| waits::waits_of(&link, ask.clone()));
+        (joined(sums), waits)
+    });
+    let (sums, mut waits) = (sums?, waits?);
     let mut lines: Vec<Line> = Vec::new();
     for mut usage in sums {
         // What ended in between is in neither or in the sums alone.
